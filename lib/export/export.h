@@ -1,0 +1,89 @@
+/*
+ * export.h: formats. An exporter reads windows and writes bytes to a stream; it knows neither the
+ * process nor where the bytes go (file, stdout, service).
+ */
+#ifndef GOPROF_EXPORT_EXPORT_H
+#define GOPROF_EXPORT_EXPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "profile/profile.h"
+
+struct export_options {
+	enum profile_mode mode;
+	uint32_t max_threads;		/* in an envelope; 0 = all */
+	bool active_busiest;		/* active thread: the busiest; else active_goid */
+	uint64_t active_goid;		/* 0: goroutine 1, or the busiest when it is not there */
+};
+
+/* Where bytes go. */
+struct sink {
+	struct error *(*write)(struct sink *s, const void *data, size_t len);
+};
+
+/* ---- pprof: all windows of a run in one gzipped protobuf ---- */
+
+struct pprof;
+
+struct error *pprof_create(const struct export_options *o, struct pprof **ret);
+struct error *pprof_window(struct pprof *x, const struct window *w);
+struct error *pprof_finish(struct pprof *x, struct sink *out);	/* writes everything */
+void pprof_destroy(struct pprof *x);
+
+/* ---- Sentry, sample format v1: one transaction and one profile per window ---- */
+
+struct sentry_v1 {
+	struct buf transaction, profile;	/* the two JSON payloads */
+	char event_id[33], profile_id[33], trace_id[33];	/* 32 hex digits */
+	uint32_t threads, left_out;		/* goroutines told and not told */
+};
+
+/*
+ * Builds both payloads. ERROR_NOT_FOUND: no thread has two samples: nothing may be sent (say so).
+ * sentry_v1_deinit is needed only after success.
+ */
+struct error *sentry_v1_build(const struct window *w, const struct export_options *o,
+			      struct sentry_v1 *ret);
+void sentry_v1_deinit(struct sentry_v1 *v);
+
+/* ---- what people and other formats ask of a window (aggregate.c) ---- */
+
+/* One line of a table: where CPU or wall time went. */
+struct top_function {
+	profile_id function;		/* string */
+	profile_id file;
+	uint32_t line;
+	uint64_t self_ns, total_ns;	/* on-CPU */
+};
+
+/* Accumulates over windows; used by the summary. */
+struct aggregate;
+
+struct error *aggregate_create(struct aggregate **ret);
+void aggregate_destroy(struct aggregate *a);
+struct error *aggregate_window(struct aggregate *a, const struct window *w);
+/* Functions by self on-CPU time, descending. Borrowed until the next call on `a`. */
+struct error *aggregate_functions(struct aggregate *a, const struct top_function **ret, size_t *n);
+
+struct top_group {
+	profile_id state, entry;	/* strings */
+	profile_id file;
+	uint32_t line;
+	double average;			/* goroutines on average over the time measured */
+};
+
+/* Goroutines by state and entry function, most first. */
+struct error *aggregate_groups(struct aggregate *a, const struct top_group **ret, size_t *n);
+uint32_t aggregate_goroutines_seen(const struct aggregate *a);
+double aggregate_goroutines_average(const struct aggregate *a);
+uint64_t aggregate_cpu_ns(const struct aggregate *a);	/* credited to stacks */
+uint64_t aggregate_unseen_ns(const struct aggregate *a);
+uint64_t aggregate_ended_ns(const struct aggregate *a);
+uint64_t aggregate_wall_ns(const struct aggregate *a);	/* window time */
+const uint64_t *aggregate_health(const struct aggregate *a);	/* HEALTH_COUNT values */
+
+#endif

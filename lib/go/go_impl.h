@@ -1,0 +1,89 @@
+/*
+ * go_impl.h: what the files of lib/go share. Nobody outside includes this.
+ *
+ * Who fills what: process.c opens and owns; buildinfo.c -> build; moduledata.c -> modules;
+ * pclntab.c works on modules; layout.c -> layout; globals.c -> globals; check.c -> checked, caps.
+ */
+#ifndef GOPROF_GO_GO_IMPL_H
+#define GOPROF_GO_GO_IMPL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "go/go.h"
+#include "go/goroutine.h"
+#include "go/pclntab.h"
+#include "image/image.h"
+
+enum { GO_MODULES_MAX = 64, GO_RUNTIMES_MAX = 4, GO_WAIT_REASONS_MAX = 128 };
+
+/* The four header formats of the function table, by magic. */
+enum pclntab_format { PCLNTAB_12, PCLNTAB_116, PCLNTAB_118, PCLNTAB_120 };
+
+struct go_module {
+	struct image *image;	/* borrowed from the process */
+	uint64_t bias;		/* real address = link-time + bias */
+	/* All addresses below are link-time addresses. */
+	enum pclntab_format format;
+	gaddr_t moduledata, pclntab;
+	uint64_t pclntab_size;	/* upper bound for every read of the table */
+	uint64_t nfunc;
+	gaddr_t text, etext;	/* runtime.text, from moduledata, never from the header or .text */
+	gaddr_t funcnametab, cutab, filetab, pctab, functab;	/* functab: records are relative to it */
+	uint64_t funcnametab_size, cutab_size, filetab_size, pctab_size, functab_size;
+	gaddr_t ftab;		/* the sorted {entry, offset} array */
+	gaddr_t gofunc;		/* base of funcdata offsets; 0: funcdata are pointers (before 1.18) */
+	gaddr_t noptrdata, enoptrbss;	/* bounds of the writable data */
+	gaddr_t types, etypes;
+};
+
+struct go_runtime {
+	struct go_process *process;
+	struct go_build build;
+	struct go_layout layout;
+	bool has_layout;
+	struct go_global_at globals[GO_GLOBAL_COUNT];
+	uint32_t caps;
+	bool checked;
+	uint8_t wrapper_id;	/* funcID of compiler-made wrappers in this version */
+	struct go_module modules[GO_MODULES_MAX];
+	uint32_t n_modules;
+	/* wait reason texts, read at the first question; arena strings, NULL: unreadable */
+	const char *wait_reasons[GO_WAIT_REASONS_MAX];
+	uint32_t n_wait_reasons;
+	bool wait_reasons_read;
+	/* caches of pclntab.c; private to it */
+	struct pclntab_cache *cache;
+	struct arena strings;	/* names and files handed out; lives as long as the runtime */
+};
+
+struct go_process {
+	struct target *target;	/* borrowed; NULL: a bare file */
+	struct image *images[GO_MODULES_MAX];	/* owned */
+	uint32_t n_images;
+	struct go_runtime *runtimes[GO_RUNTIMES_MAX];	/* owned */
+	uint32_t n_runtimes;
+};
+
+/* buildinfo.c: version, path, module, settings out of the image (live memory is not needed). */
+struct error *go_buildinfo_read(struct image *img, struct arena *strings, struct go_build *ret);
+/* Parses "go1.26.10 X:..." into minor and patch; false when it is no such version. */
+bool go_version_parse(const char *version, int *minor, int *patch);
+
+/* moduledata.c: finds function table and moduledata by content; fills every field of one module. */
+struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
+			     struct go_module *ret);
+/* The function table alone: for "is it Go at all", and the format for an unknown version. */
+struct error *go_pclntab_find(struct image *img, gaddr_t *addr, enum pclntab_format *format,
+			      uint64_t *nfunc);
+
+/* layout.c */
+uint8_t go_wrapper_func_id(int minor);
+
+/* globals.c: symbols, else the instruction rules. Fills rt->globals; missing ones stay 0. */
+struct error *go_globals_find(struct go_runtime *rt);
+
+/* pclntab.c */
+struct error *pclntab_cache_create(struct pclntab_cache **ret);
+void pclntab_cache_destroy(struct pclntab_cache *c);
+
+#endif

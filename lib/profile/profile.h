@@ -1,0 +1,227 @@
+/*
+ * profile.h: the store. What was seen goes in as plain values, windows come out.
+ *
+ * The unit is the interval: a goroutine (or a thread without one) keeps one stack, state and
+ * label set from one look to the next. An observation that changes nothing extends the interval;
+ * a goroutine that is not mentioned keeps its interval, so an unchanged one costs nothing. Wall
+ * time is interval length; on-CPU time is credited apart. Tables of strings, frames, stacks and
+ * label sets outlive windows.
+ *
+ * Knows no process, no Go, no format. Not thread safe.
+ */
+#ifndef GOPROF_PROFILE_PROFILE_H
+#define GOPROF_PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* ---- tables ---- */
+
+/* Ids are indices into the tables of one epoch (0 until eviction exists). Id 0 of strings is "". */
+typedef uint32_t profile_id;
+
+enum profile_frame_flag {	/* the same bits as enum frame_flag of symbol.h */
+	PROFILE_FRAME_INLINED = 1, PROFILE_FRAME_WRAPPER = 2, PROFILE_FRAME_RUNTIME_HIDDEN = 4,
+	PROFILE_FRAME_IN_APP = 8, PROFILE_FRAME_NATIVE = 16, PROFILE_FRAME_PSEUDO = 32,
+};
+
+struct profile_frame {
+	profile_id function, module, name, file, abs_path;	/* strings */
+	uint32_t line, start_line;
+	uint32_t flags;
+};
+
+struct profile_stack {
+	const profile_id *frames;	/* leaf first */
+	uint32_t n;
+	uint32_t flags;			/* enum profile_stack_flag */
+};
+
+enum profile_stack_flag {
+	PROFILE_STACK_COMPLETE = 1,
+	PROFILE_STACK_CUT = 2,		/* deeper than asked for */
+};
+
+struct profile_label {
+	profile_id key, value;
+};
+
+struct profile_labels {
+	const struct profile_label *v;	/* sorted by key */
+	uint32_t n;
+};
+
+enum {
+	PROFILE_LABELS_NONE = 0,
+	PROFILE_LABELS_UNKNOWN = 1,	/* could not be read: not the same as none */
+	PROFILE_STACK_EMPTY = 0,
+};
+
+/* ---- goroutines and threads ---- */
+
+/* Keys: the goid; for a thread without a goroutine PROFILE_THREAD_KEY + its tid. */
+#define PROFILE_THREAD_KEY ((uint64_t)1 << 40)
+
+struct profile_track_info {
+	uint64_t key;
+	profile_id entry;		/* string: function it was started with, or "[gc]", "[scheduler]", "[non-Go]" */
+	profile_id entry_file;		/* string: "server.go" of the go statement, for people */
+	uint32_t entry_line;
+	profile_id created_by;		/* string; 0 unknown */
+	uint64_t parent;		/* goid of the creator; 0 unknown */
+	bool system;			/* the runtime's own */
+};
+
+/* ---- what one look says ---- */
+
+struct profile_observation {
+	uint64_t key;
+	profile_id stack;
+	profile_id state;		/* string: "running", "syscall", "chan receive", ... */
+	profile_id labels;
+	uint64_t t_before, t_after;	/* CLOCK_MONOTONIC: the look happened within */
+	uint32_t weight;		/* looks it stands for; 1 without rotation */
+	bool oncpu;			/* its thread was on a CPU at a valid look of this tick */
+};
+
+/* Names an observation for later credit of CPU time. */
+struct profile_ref {
+	uint32_t window, track, interval;
+};
+
+/* ---- the store ---- */
+
+struct profile;
+
+enum profile_mode { PROFILE_WALL, PROFILE_CPU };
+
+/* What the whole profile is about. Strings are copied. */
+struct profile_meta {
+	const char *program;		/* base name of the executable */
+	const char *exe;		/* its path */
+	const char *command;		/* as goprof was called: "run" or "attach" */
+	int pid;
+	const char *go_version, *main_module, *main_path;
+	const char *release, *environment, *server_name;
+	const char *os_name, *os_version, *arch;
+	const char *goprof_version;
+	uint32_t rate_hz;
+	enum profile_mode mode;
+};
+
+struct error *profile_create(const struct clock *clock, const struct profile_meta *meta,
+			     struct profile **ret);
+void profile_destroy(struct profile *p);
+const struct profile_meta *profile_meta(const struct profile *p);
+/* The target became another program (exec), or its version was learnt late. */
+struct error *profile_set_meta(struct profile *p, const struct profile_meta *meta);
+
+/* Interning. Equal content gives the equal id. */
+struct error *profile_string(struct profile *p, const char *s, size_t len, profile_id *ret);
+struct error *profile_frame(struct profile *p, const struct profile_frame *f, profile_id *ret);
+struct error *profile_stack(struct profile *p, const profile_id *frames, uint32_t n, uint32_t flags,
+			    profile_id *ret);
+struct error *profile_labels(struct profile *p, const struct profile_label *v, uint32_t n,
+			     profile_id *ret);
+
+/* Looking up; ids come from this store. Borrowed, valid as long as the store. */
+const char *profile_string_get(const struct profile *p, profile_id id);
+const struct profile_frame *profile_frame_get(const struct profile *p, profile_id id);
+struct profile_stack profile_stack_get(const struct profile *p, profile_id id);
+struct profile_labels profile_labels_get(const struct profile *p, profile_id id);
+/* How many there are: ids are 0 .. n-1. */
+uint32_t profile_string_count(const struct profile *p);
+uint32_t profile_frame_count(const struct profile *p);
+uint32_t profile_stack_count(const struct profile *p);
+uint32_t profile_labels_count(const struct profile *p);
+
+/* First mention of a key in the store; later calls for the same key change nothing. */
+struct error *profile_track(struct profile *p, const struct profile_track_info *info);
+bool profile_has_track(const struct profile *p, uint64_t key);
+const struct profile_track_info *profile_track_get(const struct profile *p, uint64_t key);
+
+/* A tick begins. Opens the first window when there is none. */
+struct error *profile_tick(struct profile *p, uint64_t t_mono);
+struct error *profile_observe(struct profile *p, const struct profile_observation *o,
+			      struct profile_ref *ret);
+/* The goroutine has ended (or its goid was reused): its interval ends at t. */
+void profile_gone(struct profile *p, uint64_t key, uint64_t t);
+/* CPU time for an observation of the open window; false when its window is closed already. */
+bool profile_credit(struct profile *p, struct profile_ref ref, uint64_t ns);
+/* CPU time that belongs to no observation. */
+void profile_credit_unseen(struct profile *p, uint64_t ns);
+void profile_credit_ended(struct profile *p, uint64_t ns);
+
+/* ---- health ---- */
+
+enum health_id {
+#define X(id, name, unit, threshold, text) HEALTH_##id,
+#include "profile/health.inc"
+#undef X
+	HEALTH_COUNT,
+};
+enum health_unit { HEALTH_UNIT_COUNT, HEALTH_UNIT_NS };
+
+struct health_row {
+	const char *name;
+	enum health_unit unit;
+	uint64_t threshold;
+	const char *text;
+};
+
+extern const struct health_row health_table[HEALTH_COUNT];
+
+/* Adds to a counter of the open window. */
+void profile_health_add(struct profile *p, enum health_id id, uint64_t delta);
+/* Sets a figure that does not add up (medians). */
+void profile_health_set(struct profile *p, enum health_id id, uint64_t value);
+
+/* ---- windows ---- */
+
+enum interval_flag { INTERVAL_ONCPU = 1 };
+
+struct interval {
+	profile_id stack, state, labels;
+	uint32_t flags;
+	uint32_t first_tick, end_tick;	/* ticks [first, end) of the window, indices into ticks[] */
+	uint64_t t_start, t_end;	/* CLOCK_MONOTONIC; t_end == t_start of the next one of the track */
+	uint64_t t_before, t_after;	/* bracket of the first look */
+	uint64_t cpu_ns;
+	uint32_t weight;
+};
+
+struct window_track {
+	struct profile_track_info info;
+	struct interval *v;		/* ordered by time; gaps are time in which it did not exist */
+	uint32_t n;
+	uint64_t cpu_ns;		/* sum over its intervals */
+};
+
+struct window {
+	uint32_t number;		/* from 1 */
+	uint32_t epoch;
+	struct clock_anchor start, end;	/* real never runs backwards from window to window */
+	uint64_t *ticks;		/* CLOCK_MONOTONIC of each tick */
+	uint32_t n_ticks;
+	struct window_track *tracks;
+	uint32_t n_tracks;
+	uint64_t cpu_unseen_ns, cpu_ended_ns;
+	uint64_t health[HEALTH_COUNT];
+	/* The tables its ids point into, and the meta. Borrowed; outlives the window. */
+	const struct profile *profile;
+};
+
+/* Time since the open window began; 0 when none is open. */
+uint64_t profile_window_age(const struct profile *p, uint64_t now);
+/*
+ * Ends the open window at t_end and gives it to the caller, who frees it with window_free. Open
+ * intervals end here and go on in the next window. ERROR_NOT_FOUND when none is open.
+ */
+struct error *profile_close_window(struct profile *p, uint64_t t_end, struct window **ret);
+void window_free(struct window *w);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * sample.h: the tick, 101 times a second: who is on a CPU, what every goroutine does, and in what
+ * state of health that was found out. The only layer that knows the whole chain.
+ *
+ *	gate -> read Ms -> capture threads on a CPU -> read goroutines -> unwind, name, store
+ */
+#ifndef GOPROF_SAMPLE_SAMPLE_H
+#define GOPROF_SAMPLE_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "go/go.h"
+#include "profile/profile.h"
+#include "target/target.h"
+#include "target/tracer.h"
+
+struct sampler_options {
+	uint32_t rate_hz;		/* 101 */
+	uint32_t depth;			/* most frames of a stack; 512 */
+	bool system;			/* keep the runtime's own goroutines */
+	uint64_t seed;			/* of the tick's jitter and the audit; tests fix it */
+};
+
+struct sampler;
+
+/* Everything is borrowed and outlives the sampler. */
+struct sampler_parts {
+	struct target *target;
+	struct go_runtime *runtime;
+	struct tracer *tracer;
+	struct profile *profile;
+	const struct clock *clock;
+};
+
+struct error *sampler_create(const struct sampler_parts *parts, const struct sampler_options *o,
+			     struct sampler **ret);
+void sampler_destroy(struct sampler *s);	/* drains its captures first */
+
+enum sampler_event {
+	SAMPLER_TICKED,
+	SAMPLER_EXECED,		/* same pid, another program: open it anew */
+	SAMPLER_ENDED,		/* the target is gone */
+};
+
+/*
+ * Sleeps to the next point of the grid and does one tick. A signal that interrupts the sleep
+ * returns early with SAMPLER_TICKED and no tick done. Errors are fatal ones only; everything else
+ * is counted in the profile's health.
+ */
+struct error *sampler_tick(struct sampler *s, enum sampler_event *ret);
+
+/* Spreads what CPU time is still owed and sets the health figures: before a window is closed. */
+struct error *sampler_settle(struct sampler *s);
+
+/* Goroutines alive at the last tick, without system ones unless asked for. */
+uint32_t sampler_goroutines(const struct sampler *s);
+
+#endif

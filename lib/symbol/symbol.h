@@ -1,0 +1,70 @@
+/*
+ * symbol.h: from a pc to named frames; all logical frames, with flags. What to hide is for the
+ * consumer to choose.
+ */
+#ifndef GOPROF_SYMBOL_SYMBOL_H
+#define GOPROF_SYMBOL_SYMBOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "go/go.h"
+
+enum frame_flag {
+	FRAME_INLINED		= 1 << 0,	/* into the next one */
+	FRAME_WRAPPER		= 1 << 1,	/* compiler-made; profiles hide it */
+	FRAME_RUNTIME_HIDDEN	= 1 << 2,	/* a traceback at level 1 hides it (but see symbol_shown) */
+	FRAME_IN_APP		= 1 << 3,	/* at or below the main module's path */
+	FRAME_NATIVE		= 1 << 4,	/* not Go code */
+	FRAME_PSEUDO		= 1 << 5,	/* not a function: "[C]", "[gap]" */
+};
+
+/* All strings borrowed from the symbols object, living as long as it. */
+struct symbol_frame {
+	const char *function;	/* full name, unescaped: "net/http.(*conn).serve" */
+	const char *module;	/* import path: "net/http"; "" for pseudo frames */
+	const char *name;	/* the rest: "(*conn).serve" */
+	const char *file;	/* import path + base name: "net/http/server.go"; "" unknown */
+	const char *abs_path;	/* as in the binary; "" unknown */
+	uint32_t line;		/* 0 unknown */
+	uint32_t start_line;	/* 0 unknown */
+	uint32_t flags;
+	gaddr_t entry;		/* of the physical function */
+};
+
+struct symbols;
+
+/* `rt` is borrowed and outlives it. */
+struct error *symbols_create(struct go_runtime *rt, struct symbols **ret);
+void symbols_destroy(struct symbols *s);
+
+enum symbol_pc { SYMBOL_EXACT, SYMBOL_RETURN, SYMBOL_NATIVE, SYMBOL_GAP };
+
+/*
+ * The logical frames of one pc, innermost first; never none: unknown code gives one pseudo frame.
+ * The array is borrowed and lives as long as `s` (cached by pc).
+ */
+struct error *symbol_expand(struct symbols *s, gaddr_t pc, enum symbol_pc how,
+			    const struct symbol_frame **ret, size_t *n);
+
+/*
+ * The runtime's own rule for tracebacks at GOTRACEBACK=1: is frames[i] of a whole stack (leaf
+ * first, n frames) shown? (It depends on the frame that it calls: wrappers called by a panic show.)
+ */
+bool symbol_shown(const struct symbol_frame *const *frames, size_t n, size_t i);
+
+/* ---- names.c: pure text, for tests and others ---- */
+
+/* Splits "a/b%2ev3.(*T[c/d.X]).M" into module and the rest; *name points into full. */
+void name_split(const char *full, size_t *module_len, const char **name);
+/* Undoes the linker's %xx escapes in the import path part, in place. */
+void name_unescape(char *full);
+/* Generic arguments as the runtime prints them: "F[go.shape.int]" -> "F[...]". */
+struct error *name_print(const char *full, char *buf, size_t cap);
+/* Is it the application's? main_module "" = no build info: then by standard library list and first element. */
+bool name_in_app(const char *module, const char *main_module);
+bool name_is_std(const char *module);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * arch.h: everything that depends on the CPU, as one const struct. No other file asks which CPU
+ * this is. A new port adds arch_<cpu>.c, a decoder in lib/insn, layout rows, a row in
+ * scripts/gen-layouts and a build in test/live.
+ */
+#ifndef GOPROF_TARGET_ARCH_H
+#define GOPROF_TARGET_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t gaddr_t;	/* an address in a target; never a pointer of ours */
+
+enum { REGS_RAW_MAX = 512 };	/* bytes of the kernel's general register set */
+
+/* One thread's user registers. The named ones are copies out of `raw`. */
+struct regs {
+	gaddr_t pc, sp, bp;
+	int64_t syscall_nr;	/* the call the thread is in, -1 when it is in none */
+	int64_t syscall_ret;	/* its result register: -EINTR or -ERESTART* tell a call cut short */
+	uint32_t raw_len;
+	uint8_t raw[REGS_RAW_MAX];	/* NT_PRSTATUS, whole: libunwind and SETREGS need all of it */
+};
+
+struct arch {
+	const char *name;		/* as Sentry and Go spell it: "amd64" */
+	uint16_t elf_machine;
+	uint32_t page_size;
+	uint32_t min_frame;		/* bytes a call takes at least: the return address */
+	const char *syscall_names;	/* reserved for messages */
+	/* Fills the named registers from `raw`. False when raw_len is not this CPU's. */
+	bool (*regs_parse)(struct regs *r);
+	/* A call in which a thread waits for something else (futex, epoll, poll, nanosleep ...). */
+	bool (*syscall_waits)(int64_t nr);
+	/*
+	 * A wait that our stop cut short and that the kernel would end with EINTR instead of
+	 * restarting it: writes into `raw` so that it is restarted. False: nothing to heal.
+	 * Only right in an event stop, never in a signal stop (facts: oncpu "EINTR").
+	 */
+	bool (*heal_interrupted_wait)(struct regs *r);
+	/* Offset into PTRACE_PEEKUSER space of the register that heal_interrupted_wait changed. */
+	size_t heal_user_offset;
+	uint64_t (*heal_value)(const struct regs *r);
+};
+
+extern const struct arch arch_amd64;
+/* The CPU goprof was built for. */
+const struct arch *arch_host(void);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * unwind.h: from a place to start to a list of pcs, over copied memory only.
+ *
+ * Nothing here touches a process: the bytes come in views (captured or read before), so walks are
+ * repeatable and testable. Upstream: src/runtime/traceback.go (unwinder), proc.go (sigprof).
+ */
+#ifndef GOPROF_UNWIND_UNWIND_H
+#define GOPROF_UNWIND_UNWIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "go/go.h"
+#include "go/goroutine.h"
+#include "target/tracer.h"
+
+/*
+ * What kind of pc it is decides how it may be looked up (goruntime facts, TRAP 1 and 2):
+ * use pc_frame_lookup, never arithmetic of your own.
+ */
+enum pc_kind {
+	PC_EXACT,	/* an instruction that was about to run: look up pc itself */
+	PC_RETURN,	/* a return address: the call is at pc - 1 */
+	PC_INJECTED,	/* the frame under an injected call (sigpanic, asyncPreempt): as EXACT */
+	PC_NATIVE,	/* in code that is no Go code; pc may be 0 when only "C code" is known */
+	PC_GAP,		/* frames are missing here */
+};
+
+struct pc_frame {
+	gaddr_t pc;
+	enum pc_kind kind;
+};
+
+/* The address whose line and inlining describe the frame. `entry` of its function. */
+gaddr_t pc_frame_lookup(const struct pc_frame *f, gaddr_t entry);
+
+/* A stack and where to enter it. */
+struct unwind_place {
+	gaddr_t pc, sp;		/* pc == 0: no such place */
+	enum pc_kind kind;
+	gaddr_t lo, hi;		/* bounds of that stack; 0, 0: unknown (thread stacks) */
+};
+
+struct unwind_start {
+	struct unwind_place at;
+	/*
+	 * Where the goroutine itself goes on when the walk on the system stack comes to systemstack,
+	 * mcall or morestack (or ends in C code called through asmcgocall).
+	 */
+	struct unwind_place goroutine;
+	bool native_first;	/* the thread stands in C code: a PC_NATIVE frame comes first */
+};
+
+struct unwind_memory {
+	const struct mem_view *views;
+	size_t n;
+};
+
+enum unwind_end {
+	UNWIND_COMPLETE,	/* reached the goroutine's or thread's first function */
+	UNWIND_DEPTH,		/* `cap` frames, more were there */
+	UNWIND_NO_MEMORY,	/* the copied bytes ended before the stack did */
+	UNWIND_NO_FUNCTION,	/* a return address in no function */
+	UNWIND_NO_DELTA,	/* the table does not say how big the frame is */
+	UNWIND_NATIVE,		/* stopped at C code */
+	UNWIND_BAD_SP,		/* sp left the stack or did not grow */
+	UNWIND_SPWRITE,		/* function that sets sp freely */
+	UNWIND_NOWHERE,		/* nothing to start from */
+	UNWIND_END_COUNT,
+};
+
+const char *unwind_end_name(enum unwind_end end);
+
+/* Leaf first. Returns the number of frames (at most cap) and why it ended. Never allocates. */
+size_t unwind(struct go_runtime *rt, const struct unwind_start *start,
+	      const struct unwind_memory *mem, struct pc_frame *out, size_t cap, enum unwind_end *end);
+
+/* ---- where to start ---- */
+
+/* A goroutine that is not on a thread: by status (goruntime facts, table 3.3). False: skip it. */
+bool unwind_start_parked(const struct g_look *g, struct unwind_start *ret);
+/*
+ * A thread: registers with its m and current goroutine, in the runtime's own order of decision
+ * (C code, vDSO, Go text, else unknown). `curg` NULL: no goroutine. False: nothing to start from.
+ */
+bool unwind_start_thread(struct go_runtime *rt, const struct regs *r, const struct m_look *m,
+			 const struct g_look *curg, struct unwind_start *ret);
+
+#endif
