@@ -33,7 +33,6 @@ struct go_module {
 	gaddr_t ftab;		/* the sorted {entry, offset} array */
 	gaddr_t gofunc;		/* base of funcdata offsets; 0: funcdata are pointers (before 1.18) */
 	gaddr_t noptrdata, enoptrbss;	/* bounds of the writable data */
-	gaddr_t types, etypes;
 };
 
 struct go_runtime {

@@ -27,6 +27,7 @@ struct g_look {
 	bool scan;
 	uint8_t waitreason;
 	uint8_t trackingseq;	/* 0 where the version has none */
+	bool running_cleanups;	/* 1.25+: a runtime.runCleanups that is calling the program's functions */
 	int64_t waitsince;	/* the target's nanotime of the GC that first found it blocked; 0: unknown */
 	gaddr_t sched_pc, sched_sp, sched_bp;
 	gaddr_t syscall_pc, syscall_sp, syscall_bp;
@@ -36,7 +37,7 @@ struct g_look {
 	gaddr_t labels;		/* g.labels, raw */
 	gaddr_t m, lockedm;
 	uint64_t t_before, t_after;	/* the read happened within */
-	uint64_t fingerprint;	/* goroutine_fingerprint of the same bytes */
+	uint64_t fingerprint;	/* g_fingerprint of the same bytes */
 };
 
 /* Bytes of a g, from its start, that g_parse needs for this layout. */
@@ -71,7 +72,10 @@ struct go_label {
 	uint32_t key_len, value_len;
 };
 
-enum { GO_LABELS_MAX = 256, GO_LABEL_BYTES_MAX = 16 * 1024 };
+enum {
+	GO_LABELS_MAX = 256,
+	GO_LABEL_BYTES_MAX = 16 * 1024,	/* of one key or value; a label with a longer one is left out */
+};
 
 struct go_labels {
 	uint32_t n;

@@ -61,6 +61,8 @@ bool go_layout_row(int minor, struct go_layout *ret);
 const int *go_layout_minors(int *n);
 /* Which toolchain the row was read from ("go1.26.10"); NULL when there is no row. */
 const char *go_layout_row_origin(int minor);
+/* How many wait reasons that version has (the length of its table of texts); 0 when there is no row. */
+uint32_t go_layout_wait_reasons(int minor);
 
 static inline bool go_has(const struct go_layout *l, enum go_field f)
 {

@@ -28,7 +28,10 @@ struct segment {
 	uint32_t flags;
 };
 
-/* Duplicates `fd`. ERROR_NOT_FOUND: no ELF file; ERROR_CORRUPT: headers that contradict themselves. */
+/*
+ * Duplicates `fd`. ERROR_NOT_FOUND: no ELF file; ERROR_UNSUPPORTED: not 64-bit little-endian;
+ * ERROR_CORRUPT: headers that contradict themselves.
+ */
 struct error *image_open_fd(int fd, struct image **ret);
 void image_close(struct image *img);
 
@@ -47,6 +50,34 @@ size_t image_read_some(struct image *img, gaddr_t addr, void *buf, size_t len);
 struct error *image_read_relocated(struct image *img, gaddr_t addr, void *buf, size_t len);
 /* A NUL-terminated string of at most cap-1 bytes into buf; &err_corrupt when no NUL comes in time. */
 struct error *image_read_string(struct image *img, gaddr_t addr, char *buf, size_t cap);
+
+/* ---- search by content ---- */
+
+enum { IMAGE_SCAN_OVERLAP = 128 };
+
+/* File bytes from an address that is a multiple of 16. */
+struct image_chunk {
+	gaddr_t addr;
+	const uint8_t *bytes;
+	size_t len;		/* up to IMAGE_SCAN_OVERLAP bytes of the next chunk included */
+	size_t own;		/* things that begin here are looked for; a multiple of 16 but in the last */
+};
+
+/* True ends the scan. */
+typedef bool (*image_scan_fn)(void *ctx, const struct image_chunk *c);
+
+/* All PT_LOADs that have every flag of `with` and none of `without`, in file order. */
+struct error *image_scan(struct image *img, uint32_t with, uint32_t without, image_scan_fn fn,
+			 void *ctx);
+/*
+ * Aligned words of writable segments that hold the address `value`, before or after relocation:
+ * candidates, for the caller to verify by image_read_relocated. *n in: room in out; out: how many.
+ */
+struct error *image_find_pointers(struct image *img, gaddr_t value, gaddr_t *out, size_t *n);
+/* Does it ask for a shared library whose name begins so? */
+bool image_needs(struct image *img, const char *prefix);
+
+/* ---- sections and notes ---- */
 
 struct image_symbol {
 	gaddr_t addr;		/* 0: not found */

@@ -139,13 +139,18 @@ uint32_t profile_frame_count(const struct profile *p);
 uint32_t profile_stack_count(const struct profile *p);
 uint32_t profile_labels_count(const struct profile *p);
 
-/* First mention of a key in the store; later calls for the same key change nothing. */
+/*
+ * First mention of a key in the store; later calls for the same key change nothing until it is
+ * gone: then it comes back as itself (equal facts) or as another track with the same key.
+ */
 struct error *profile_track(struct profile *p, const struct profile_track_info *info);
+/* False again once the key is gone. Borrowed until the next call that tracks or closes. */
 bool profile_has_track(const struct profile *p, uint64_t key);
 const struct profile_track_info *profile_track_get(const struct profile *p, uint64_t key);
 
 /* A tick begins. Opens the first window when there is none. */
 struct error *profile_tick(struct profile *p, uint64_t t_mono);
+/* err_notfound: the key was never tracked, or no tick has begun. */
 struct error *profile_observe(struct profile *p, const struct profile_observation *o,
 			      struct profile_ref *ret);
 /* The goroutine has ended (or its goid was reused): its interval ends at t. */
@@ -179,6 +184,8 @@ extern const struct health_row health_table[HEALTH_COUNT];
 void profile_health_add(struct profile *p, enum health_id id, uint64_t delta);
 /* Sets a figure that does not add up (medians). */
 void profile_health_set(struct profile *p, enum health_id id, uint64_t value);
+/* The figure of two windows together: the sum, or the worse of two that do not add up. */
+uint64_t health_merge(enum health_id id, uint64_t a, uint64_t b);
 
 /* ---- windows ---- */
 
@@ -218,8 +225,9 @@ struct window {
 /* Time since the open window began; 0 when none is open. */
 uint64_t profile_window_age(const struct profile *p, uint64_t now);
 /*
- * Ends the open window at t_end and gives it to the caller, who frees it with window_free. Open
- * intervals end here and go on in the next window. ERROR_NOT_FOUND when none is open.
+ * Ends the open window at t_end (or at its last look, if that is later) and gives it to the caller,
+ * who frees it with window_free. Open intervals end here and go on in the next window, which begins
+ * at this very instant. ERROR_NOT_FOUND when none is open.
  */
 struct error *profile_close_window(struct profile *p, uint64_t t_end, struct window **ret);
 void window_free(struct window *w);

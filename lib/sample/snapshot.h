@@ -13,7 +13,8 @@ struct snapshot_goroutine {
 	struct g_look look;
 	bool moved;			/* it ran while it was read: header only, no stack */
 	bool labels_known;
-	const struct go_labels *labels;	/* NULL: none (or unknown) */
+	const struct go_label *labels;	/* sorted by key; n_labels of them */
+	uint32_t n_labels;
 	const struct pc_frame *frames;	/* leaf first */
 	uint32_t n_frames;
 	enum unwind_end end;

@@ -23,7 +23,8 @@ enum frame_flag {
 
 /* All strings borrowed from the symbols object, living as long as it. */
 struct symbol_frame {
-	const char *function;	/* full name, unescaped: "net/http.(*conn).serve" */
+	const char *function;	/* full name, unescaped: "net/http.(*conn).serve", "m.F[...]" */
+	const char *printed;	/* the same as tracebacks print it: the linker's %xx left in */
 	const char *module;	/* import path: "net/http"; "" for pseudo frames */
 	const char *name;	/* the rest: "(*conn).serve" */
 	const char *file;	/* import path + base name: "net/http/server.go"; "" unknown */
@@ -39,6 +40,8 @@ struct symbols;
 /* `rt` is borrowed and outlives it. */
 struct error *symbols_create(struct go_runtime *rt, struct symbols **ret);
 void symbols_destroy(struct symbols *s);
+/* Where the vDSO stands in the process (its mapping): native pcs in it are "[vdso]", not "[C]". */
+void symbols_set_vdso(struct symbols *s, gaddr_t start, gaddr_t end);
 
 enum symbol_pc { SYMBOL_EXACT, SYMBOL_RETURN, SYMBOL_NATIVE, SYMBOL_GAP };
 
@@ -52,6 +55,7 @@ struct error *symbol_expand(struct symbols *s, gaddr_t pc, enum symbol_pc how,
 /*
  * The runtime's own rule for tracebacks at GOTRACEBACK=1: is frames[i] of a whole stack (leaf
  * first, n frames) shown? (It depends on the frame that it calls: wrappers called by a panic show.)
+ * Where it leaves nothing of a stack, the runtime shows all of it.
  */
 bool symbol_shown(const struct symbol_frame *const *frames, size_t n, size_t i);
 
@@ -61,10 +65,15 @@ bool symbol_shown(const struct symbol_frame *const *frames, size_t n, size_t i);
 void name_split(const char *full, size_t *module_len, const char **name);
 /* Undoes the linker's %xx escapes in the import path part, in place. */
 void name_unescape(char *full);
-/* Generic arguments as the runtime prints them: "F[go.shape.int]" -> "F[...]". */
+/*
+ * Generic arguments as the runtime prints them: "F[go.shape.int]" -> "F[...]". &err_corrupt when
+ * it does not fit.
+ */
 struct error *name_print(const char *full, char *buf, size_t cap);
 /* Is it the application's? main_module "" = no build info: then by standard library list and first element. */
 bool name_in_app(const char *module, const char *main_module);
 bool name_is_std(const char *module);
+/* Does a traceback at level 1 leave this function out, by its name (as in the table) alone? */
+bool name_runtime_hidden(const char *full, int go_minor);
 
 #endif

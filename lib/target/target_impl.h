@@ -1,6 +1,6 @@
 /*
  * target_impl.h: what a back end of struct target fills in. Back ends: live.c, core.c (a later
- * issue), test/fake/target_fake.c. Nobody else includes this.
+ * issue), test/fake/target_fake.c. Besides them only the tracer includes this, for target_tid_state.
  */
 #ifndef GOPROF_TARGET_TARGET_IMPL_H
 #define GOPROF_TARGET_TARGET_IMPL_H
@@ -8,6 +8,7 @@
 #include "target/target.h"
 
 struct target_ops {
+	/* Frees the back end and `t` itself; the shared members are already released. */
 	void (*close)(struct target *t);
 	struct error *(*read_v)(const struct target *t, struct span *v, size_t n);
 	struct error *(*mappings)(const struct target *t, struct mappings *ret);
@@ -15,6 +16,9 @@ struct target_ops {
 	pid_t (*tid_from_inner)(struct target *t, pid_t inner);
 	enum target_life (*life)(const struct target *t);
 	bool (*cpu_ns)(const struct target *t, uint64_t *ret);
+	struct error *(*task_open)(const struct target *t, pid_t tid, struct task **ret);
+	/* The letter of /proc/PID/task/TID/stat; 0 when the process has no such thread. */
+	char (*tid_state)(const struct target *t, pid_t tid);
 };
 
 /* Back ends embed this as their first member. */
@@ -26,5 +30,16 @@ struct target {
 	char *exe_path;		/* owned */
 	int exe_fd;		/* owned; -1 when there is none */
 };
+
+/* One thread; a back end without procfs puts the two texts into memory files. */
+struct task {
+	pid_t tid;
+	int schedstat_fd, syscall_fd;	/* owned */
+};
+
+/* Takes both descriptors, also on failure. */
+struct error *task_create(pid_t tid, int schedstat_fd, int syscall_fd, struct task **ret);
+
+char target_tid_state(const struct target *t, pid_t tid);
 
 #endif

@@ -39,7 +39,7 @@ gaddr_t pc_frame_lookup(const struct pc_frame *f, gaddr_t entry);
 struct unwind_place {
 	gaddr_t pc, sp;		/* pc == 0: no such place */
 	enum pc_kind kind;
-	gaddr_t lo, hi;		/* bounds of that stack; 0, 0: unknown (thread stacks) */
+	gaddr_t lo, hi;		/* bounds, of goroutines' stacks only; 0, 0: a thread's own stack */
 };
 
 struct unwind_start {
@@ -49,7 +49,13 @@ struct unwind_start {
 	 * mcall or morestack (or ends in C code called through asmcgocall).
 	 */
 	struct unwind_place goroutine;
-	bool native_first;	/* the thread stands in C code: a PC_NATIVE frame comes first */
+	bool native_first;	/* the thread stands outside Go code: a PC_NATIVE frame comes first */
+	gaddr_t native_pc;	/* where that is; 0 unknown */
+	/*
+	 * `goroutine` is the place from which it called into C: whatever native code the walk meets
+	 * off the goroutine's stack (a signal that interrupted C), the goroutine goes on there.
+	 */
+	bool in_c;
 };
 
 struct unwind_memory {

@@ -1,0 +1,117 @@
+/*
+ * option_table.c: every option of every command, once. Order is the order of --help within a
+ * group. A default is written as it would be typed and goes through the same reader, so it cannot
+ * break the limits beside it.
+ */
+#include "cmd/options.h"
+
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "cmd/command.h"
+
+static const char *const modes[] = { [PROFILE_WALL] = "wall", [PROFILE_CPU] = "cpu", NULL };
+static const char *const busiest[] = { "busiest", NULL };
+
+#define AT(m) offsetof(struct options, m)
+
+static const char group_capture[] = "What is recorded";
+static const char group_output[] = "Where it goes";
+static const char group_talk[] = "What goprof says";
+
+const struct option_row option_table[OPTION_COUNT] = {
+	[OPTION_RATE] = {
+		.name = "rate", .letter = 'r', .argument = "HZ", .type = OPTION_TYPE_NUMBER,
+		.min = 1, .max = 1000, .value = "101", .commands = COMMAND_RECORDING,
+		.group = group_capture, .offset = AT(rate), .help = "looks per second",
+	},
+	[OPTION_MODE] = {
+		.name = "mode", .argument = "wall|cpu", .type = OPTION_TYPE_CHOICE,
+		.choices = modes, .value = "wall", .commands = COMMAND_RECORDING,
+		.group = group_capture, .offset = AT(mode),
+		.help = "what the envelope shows: all time, or time on a CPU",
+	},
+	[OPTION_DURATION] = {
+		.name = "duration", .letter = 'd', .argument = "TIME", .type = OPTION_TYPE_DURATION,
+		.min = 20 * NSEC_PER_MSEC, .max = INT64_MAX, .commands = COMMAND_RECORDING,
+		.group = group_capture, .offset = AT(duration),
+		.help = "end the profile after 30s, 1m30s, ... (the program runs on)",
+	},
+	[OPTION_DEPTH] = {
+		.name = "depth", .argument = "N", .type = OPTION_TYPE_NUMBER,
+		.min = 1, .max = 4096, .value = "512",
+		.commands = COMMAND_RECORDING | COMMAND_DUMP,
+		.group = group_capture, .offset = AT(depth), .help = "frames kept of a stack",
+	},
+	[OPTION_SYSTEM] = {
+		.name = "system", .type = OPTION_TYPE_FLAG,
+		.commands = COMMAND_RECORDING | COMMAND_DUMP,
+		.group = group_capture, .offset = AT(system),
+		.help = "the Go runtime's own goroutines too",
+	},
+	[OPTION_LABELS] = {
+		.name = "labels", .type = OPTION_TYPE_FLAG, .commands = COMMAND_DUMP,
+		.group = group_capture, .offset = AT(labels),
+		.help = "pprof labels, also when stdout is no terminal",
+	},
+	[OPTION_OUTPUT] = {
+		.name = "output", .letter = 'o', .argument = "FILE", .type = OPTION_TYPE_LIST,
+		.commands = COMMAND_RECORDING, .group = group_output, .offset = AT(outputs),
+		.help = "NAME.pb.gz (pprof) or NAME.envelope (Sentry); can be repeated. "
+			"%e program, %p pid, %t start, %n window; - is stdout (pprof:- or envelope:-)",
+	},
+	[OPTION_DSN] = {
+		.name = "dsn", .argument = "DSN", .type = OPTION_TYPE_STRING, .env = "SENTRY_DSN",
+		.commands = COMMAND_RECORDING, .group = group_output, .offset = AT(dsn),
+		.help = "send each window to this Sentry project",
+	},
+	[OPTION_NO_DSN] = {
+		.name = "no-dsn", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,
+		.group = group_output, .offset = AT(no_dsn), .help = "send nothing, write files",
+	},
+	[OPTION_RELEASE] = {
+		.name = "release", .argument = "TEXT", .type = OPTION_TYPE_STRING,
+		.env = "SENTRY_RELEASE", .commands = COMMAND_RECORDING, .group = group_output,
+		.offset = AT(release),
+		.help = "the program's release (default: from its build information)",
+	},
+	[OPTION_ENVIRONMENT] = {
+		.name = "environment", .argument = "TEXT", .type = OPTION_TYPE_STRING,
+		.env = "SENTRY_ENVIRONMENT", .commands = COMMAND_RECORDING, .group = group_output,
+		.offset = AT(environment), .help = "production, staging, ...",
+	},
+	[OPTION_MAX_THREADS] = {
+		.name = "max-threads", .argument = "N", .type = OPTION_TYPE_NUMBER,
+		.min = 0, .max = 1000000, .value = "1000", .commands = COMMAND_RECORDING,
+		.group = group_output, .offset = AT(max_threads),
+		.help = "goroutines told in an envelope; 0 = all",
+	},
+	[OPTION_ACTIVE] = {
+		.name = "active", .argument = "GOID|busiest", .type = OPTION_TYPE_GOID,
+		.min = 1, .max = UINT64_MAX - 1, .choices = busiest, .commands = COMMAND_RECORDING,
+		.group = group_output, .offset = AT(active),
+		.help = "goroutine that an envelope shows first (default: 1, main)",
+	},
+	[OPTION_PROGRESS] = {
+		.name = "progress", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,
+		.group = group_talk, .offset = AT(progress), .help = "a line each second on stderr",
+	},
+	[OPTION_QUIET] = {
+		.name = "quiet", .letter = 'q', .type = OPTION_TYPE_FLAG,
+		.commands = COMMAND_RECORDING | COMMAND_DUMP, .group = group_talk,
+		.offset = AT(quiet), .help = "nothing but errors",
+	},
+	[OPTION_VERBOSE] = {
+		.name = "verbose", .letter = 'v', .type = OPTION_TYPE_FLAG, .commands = COMMAND_ANY,
+		.group = group_talk, .offset = AT(verbose),
+		.help = "all health figures, and what goprof does meanwhile",
+	},
+	[OPTION_HELP] = {
+		.name = "help", .letter = 'h', .type = OPTION_TYPE_FLAG, .commands = COMMAND_ALL,
+		.group = group_talk, .offset = AT(help), .help = "this text",
+	},
+	[OPTION_VERSION] = {
+		.name = "version", .type = OPTION_TYPE_FLAG, .commands = COMMAND_ALL,
+		.group = group_talk, .offset = AT(version), .help = "goprof's version",
+	},
+};

@@ -1,0 +1,226 @@
+/*
+ * goroutine.c: the bytes of a g or an m, turned into values by a layout.
+ *
+ * It must not know where the bytes came from or whether they are torn: whoever reads them reads
+ * the header twice. A member that the version does not have is 0. Both ends are little endian.
+ *
+ * Upstream: src/runtime/runtime2.go (type g, m), traceback.go (gStatusStrings,
+ * isSystemGoroutine), mfinal.go and mcleanup.go (when the runtime's workers run user code).
+ */
+#include <string.h>
+
+#include "go/go_impl.h"
+
+/* What g_parse reads, for g_span. */
+static const enum go_field g_fields[] = {
+	GO_G_STACK_LO, GO_G_STACK_HI, GO_G_M, GO_G_SCHED_SP, GO_G_SCHED_PC, GO_G_SCHED_BP,
+	GO_G_SYSCALLSP, GO_G_SYSCALLPC, GO_G_SYSCALLBP, GO_G_ATOMICSTATUS, GO_G_GOID, GO_G_WAITSINCE,
+	GO_G_WAITREASON, GO_G_TRACKINGSEQ, GO_G_RUNNINGCLEANUPS, GO_G_LOCKEDM, GO_G_PARENTGOID,
+	GO_G_GOPC, GO_G_STARTPC, GO_G_LABELS,
+};
+
+static const enum go_field m_fields[] = {
+	GO_M_G0, GO_M_PROCID, GO_M_GSIGNAL, GO_M_CURG, GO_M_P, GO_M_ID, GO_M_NCGO, GO_M_ALLLINK,
+	GO_M_LOCKEDG, GO_M_VDSOSP, GO_M_VDSOPC,
+};
+
+static size_t span_of(const struct go_layout *l, const enum go_field *v, size_t n)
+{
+	size_t end = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct go_field_at *f = &l->f[v[i]];
+
+		if (f->offset >= 0 && (size_t)f->offset + f->size > end)
+			end = (size_t)f->offset + f->size;
+	}
+	return end;
+}
+
+size_t g_span(const struct go_layout *l)
+{
+	return span_of(l, g_fields, sizeof(g_fields) / sizeof(g_fields[0]));
+}
+
+size_t m_span(const struct go_layout *l)
+{
+	return span_of(l, m_fields, sizeof(m_fields) / sizeof(m_fields[0]));
+}
+
+static inline uint64_t value(const struct go_layout *l, const uint8_t *bytes, enum go_field id)
+{
+	const struct go_field_at *f = &l->f[id];
+	uint64_t v = 0;
+
+	if (f->offset < 0)
+		return 0;
+	switch (f->size) {	/* constant sizes: one load each instead of a call of memcpy */
+	case 8:
+		memcpy(&v, bytes + f->offset, 8);
+		return v;
+	case 4:
+		memcpy(&v, bytes + f->offset, 4);
+		return v;
+	case 1:
+		return bytes[f->offset];
+	default:
+		memcpy(&v, bytes + f->offset, f->size < 8 ? f->size : 8);
+		return v;
+	}
+}
+
+void g_parse(const struct go_layout *l, gaddr_t g, const uint8_t *bytes, struct g_look *ret)
+{
+	uint32_t status = (uint32_t)value(l, bytes, GO_G_ATOMICSTATUS);
+
+	*ret = (struct g_look){
+		.g = g,
+		.goid = value(l, bytes, GO_G_GOID),
+		.status = status & ~(uint32_t)G_SCAN,
+		.scan = (status & G_SCAN) != 0,
+		.waitreason = (uint8_t)value(l, bytes, GO_G_WAITREASON),
+		.trackingseq = (uint8_t)value(l, bytes, GO_G_TRACKINGSEQ),
+		.running_cleanups = value(l, bytes, GO_G_RUNNINGCLEANUPS) != 0,
+		.waitsince = (int64_t)value(l, bytes, GO_G_WAITSINCE),
+		.sched_pc = value(l, bytes, GO_G_SCHED_PC),
+		.sched_sp = value(l, bytes, GO_G_SCHED_SP),
+		.sched_bp = value(l, bytes, GO_G_SCHED_BP),
+		.syscall_pc = value(l, bytes, GO_G_SYSCALLPC),
+		.syscall_sp = value(l, bytes, GO_G_SYSCALLSP),
+		.syscall_bp = value(l, bytes, GO_G_SYSCALLBP),
+		.stack_lo = value(l, bytes, GO_G_STACK_LO),
+		.stack_hi = value(l, bytes, GO_G_STACK_HI),
+		.startpc = value(l, bytes, GO_G_STARTPC),
+		.gopc = value(l, bytes, GO_G_GOPC),
+		.parent_goid = value(l, bytes, GO_G_PARENTGOID),
+		.labels = value(l, bytes, GO_G_LABELS),
+		.m = value(l, bytes, GO_G_M),
+		.lockedm = value(l, bytes, GO_G_LOCKEDM),
+		.fingerprint = g_fingerprint(l, bytes),
+	};
+}
+
+/* One multiplication and one shift per value: each bit of each value reaches the upper half. */
+static inline uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+uint64_t g_fingerprint(const struct go_layout *l, const uint8_t *bytes)
+{
+	uint64_t status = value(l, bytes, GO_G_ATOMICSTATUS) & ~(uint64_t)G_SCAN;
+	uint64_t syscall_sp = value(l, bytes, GO_G_SYSCALLSP);
+	/* Small ones together. The scan bit is not the goroutine's doing. */
+	uint64_t h = mix(0, status << 16 | value(l, bytes, GO_G_WAITREASON) << 8 |
+			    value(l, bytes, GO_G_TRACKINGSEQ));
+
+	h = mix(h, value(l, bytes, GO_G_GOID));
+	h = mix(h, value(l, bytes, GO_G_STACK_HI));
+	h = mix(h, value(l, bytes, GO_G_LABELS));
+	/* In a system call sched is what it was at the last park; syscallsp says that it is in one. */
+	if (status == G_SYSCALL || syscall_sp) {
+		h = mix(h, syscall_sp);
+		h = mix(h, value(l, bytes, GO_G_SYSCALLPC));
+		return mix(h, value(l, bytes, GO_G_SYSCALLBP));
+	}
+	h = mix(h, value(l, bytes, GO_G_SCHED_SP));
+	h = mix(h, value(l, bytes, GO_G_SCHED_PC));
+	return mix(h, value(l, bytes, GO_G_SCHED_BP));
+}
+
+const char *g_status_name(uint32_t status)
+{
+	static const char *const names[] = {
+		[G_IDLE] = "idle",
+		[G_RUNNABLE] = "runnable",
+		[G_RUNNING] = "running",
+		[G_SYSCALL] = "syscall",
+		[G_WAITING] = "waiting",
+		[G_DEAD] = "dead",
+		[G_COPYSTACK] = "copystack",
+		[G_PREEMPTED] = "preempted",
+		[G_LEAKED] = "leaked",
+		[G_DEADEXTRA] = "waiting for cgo callback",
+	};
+
+	status &= ~(uint32_t)G_SCAN;
+	return status < sizeof(names) / sizeof(names[0]) && names[status] ? names[status] : "???";
+}
+
+/* ---- whose is it ---- */
+
+/*
+ * The finalizer goroutine is the program's while it runs a finalizer. The runtime keeps that in a
+ * variable which cannot be found in a stripped program, so: not while it waits for work, and not
+ * before it has begun. (For the instants between waking and calling it counts as the program's.)
+ */
+static bool finalizer_is_system(struct go_runtime *rt, const struct g_look *g)
+{
+	const char *reason;
+
+	if (g->status != G_WAITING)
+		return g->status == G_DEAD || g->sched_pc == g->startpc;
+	reason = go_wait_reason(rt, g->waitreason);
+	return !reason || strcmp(reason, "finalizer wait") == 0;
+}
+
+static bool never_system(struct go_runtime *rt, const struct g_look *g)
+{
+	(void)rt;
+	(void)g;
+	return false;
+}
+
+static bool cleanups_are_system(struct go_runtime *rt, const struct g_look *g)
+{
+	(void)rt;
+	return !g->running_cleanups;
+}
+
+/* Start functions that are not simply the runtime's. */
+static const struct {
+	const char *name;
+	bool (*is_system)(struct go_runtime *rt, const struct g_look *g);
+} exceptions[] = {
+	{ "runtime.main", never_system },
+	{ "runtime.corostart", never_system },
+	{ "runtime.handleAsyncEvent", never_system },
+	{ "runtime.runfinq", finalizer_is_system },	/* to 1.24 */
+	{ "runtime.runFinalizers", finalizer_is_system },
+	{ "runtime.runCleanups", cleanups_are_system },
+};
+
+bool g_is_system(struct go_runtime *rt, const struct g_look *g)
+{
+	struct go_func f;
+	const char *name;
+
+	if (!go_func_find(rt, g->startpc, &f))
+		return false;
+	name = go_func_name(rt, &f);
+	for (size_t i = 0; i < sizeof(exceptions) / sizeof(exceptions[0]); i++)
+		if (strcmp(name, exceptions[i].name) == 0)
+			return exceptions[i].is_system(rt, g);
+	return strncmp(name, "runtime.", strlen("runtime.")) == 0;
+}
+
+/* ---- m ---- */
+
+void m_parse(const struct go_layout *l, gaddr_t m, const uint8_t *bytes, struct m_look *ret)
+{
+	*ret = (struct m_look){
+		.m = m,
+		.g0 = value(l, bytes, GO_M_G0),
+		.gsignal = value(l, bytes, GO_M_GSIGNAL),
+		.curg = value(l, bytes, GO_M_CURG),
+		.p = value(l, bytes, GO_M_P),
+		.alllink = value(l, bytes, GO_M_ALLLINK),
+		.lockedg = value(l, bytes, GO_M_LOCKEDG),
+		.procid = value(l, bytes, GO_M_PROCID),
+		.id = (int64_t)value(l, bytes, GO_M_ID),
+		.vdso_sp = value(l, bytes, GO_M_VDSOSP),
+		.vdso_pc = value(l, bytes, GO_M_VDSOPC),
+		.ncgo = (int32_t)value(l, bytes, GO_M_NCGO),
+	};
+}

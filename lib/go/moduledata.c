@@ -1,0 +1,180 @@
+/*
+ * moduledata.c: the linker's description of a module, found by its pointer to the function table.
+ *
+ * Read from the file with relocations applied, never from memory: a program that stands at its exec
+ * has not relocated itself yet. A candidate is believed when everything that it says twice agrees:
+ * table length and header, first and last entry of the table and the bounds of the code, and when
+ * every table lies in the file. Text addresses come from here only.
+ *
+ * Upstream: src/runtime/symtab.go (moduledata, moduledataverify1), cmd/link/internal/ld/symtab.go.
+ */
+#include <string.h>
+
+#include "go/pclntab_impl.h"
+
+enum { MODULEDATA_MAX = 4096, POINTERS_MAX = 64 };
+
+/* The bytes of one moduledata and the layout to read them by. */
+struct md {
+	const struct go_layout *layout;
+	uint8_t bytes[MODULEDATA_MAX];
+	size_t size;
+};
+
+static bool md_word(const struct md *md, enum go_field f, unsigned int index, uint64_t *ret)
+{
+	int64_t offset = (int64_t)md->layout->f[f].offset + 8 * (int64_t)index;
+
+	if (md->layout->f[f].offset < 0 || (uint64_t)offset + 8 > md->size)
+		return false;
+	memcpy(ret, md->bytes + offset, sizeof(*ret));
+	return true;
+}
+
+/* A word of a member that some versions do not have. */
+static uint64_t md_word_or(const struct md *md, enum go_field f, uint64_t otherwise)
+{
+	uint64_t v;
+
+	return md_word(md, f, 0, &v) ? v : otherwise;
+}
+
+/* A slice whose bytes must be in the file. */
+static bool md_slice(const struct md *md, struct image *img, enum go_field f, uint64_t element,
+		     gaddr_t *addr, uint64_t *size)
+{
+	const struct segment *s;
+	uint64_t p, len;
+
+	if (!md_word(md, f, 0, &p) || !md_word(md, f, 1, &len))
+		return false;
+	s = image_segment_at(img, p);
+	if (!s || len == 0 || len > (s->filesz - (p - s->vaddr)) / element)
+		return false;
+	*addr = p;
+	*size = len * element;
+	return true;
+}
+
+static bool tables_fill(const struct md *md, struct go_module *m)
+{
+	const struct pclntab_shape *s = pclntab_shape(m->format);
+	uint64_t ftab_size, ends;
+
+	if (!md_slice(md, m->image, GO_MD_FUNCNAMETAB, 1, &m->funcnametab, &m->funcnametab_size) ||
+	    !md_slice(md, m->image, GO_MD_CUTAB, sizeof(uint32_t), &m->cutab, &m->cutab_size) ||
+	    !md_slice(md, m->image, GO_MD_FILETAB, 1, &m->filetab, &m->filetab_size) ||
+	    !md_slice(md, m->image, GO_MD_PCTAB, 1, &m->pctab, &m->pctab_size) ||
+	    !md_slice(md, m->image, GO_MD_PCLNTABLE, 1, &m->functab, &m->functab_size))
+		return false;
+	/* Its last element has no second word, and nothing need follow it: one byte per element. */
+	if (!md_slice(md, m->image, GO_MD_FTAB, 1, &m->ftab, &ftab_size) || ftab_size != m->nfunc + 1)
+		return false;
+	ends = m->functab + m->functab_size;
+	if (m->functab < m->pclntab || m->functab_size < m->nfunc * 2 * s->ftab_word)
+		return false;
+	m->pclntab_size = ends - m->pclntab;
+	return true;
+}
+
+static bool ftab_bound(struct go_module *m, uint64_t index, gaddr_t *ret)
+{
+	const struct pclntab_shape *s = pclntab_shape(m->format);
+	uint64_t v = 0;
+
+	if (image_read(m->image, m->ftab + index * 2 * s->ftab_word, &v, s->ftab_word))
+		return false;
+	*ret = s->func.entry_size == 8 ? v : m->text + v;
+	return true;
+}
+
+static bool bounds_fill(const struct md *md, struct go_module *m)
+{
+	uint64_t minpc, maxpc, first, last;
+	const struct segment *code;
+
+	if (!md_word(md, GO_MD_TEXT, 0, &m->text) || !md_word(md, GO_MD_ETEXT, 0, &m->etext) ||
+	    !md_word(md, GO_MD_MINPC, 0, &minpc) || !md_word(md, GO_MD_MAXPC, 0, &maxpc))
+		return false;
+	if (!ftab_bound(m, 0, &first) || !ftab_bound(m, m->nfunc, &last))
+		return false;
+	code = image_segment_at(m->image, m->text);
+	if (!code || !(code->flags & SEGMENT_EXEC) || m->etext <= m->text ||
+	    m->etext - code->vaddr > code->filesz || m->etext - m->text > UINT32_MAX)
+		return false;
+	return first == minpc && last == maxpc && m->text <= minpc && minpc < maxpc;
+}
+
+/* Text in several pieces (never on amd64 so far): entry offsets would need a map. Refused, not guessed. */
+static bool one_text_piece(const struct md *md)
+{
+	uint64_t n;
+
+	return !md_word(md, GO_MD_TEXTSECTMAP, 1, &n) || n <= 1;
+}
+
+static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_header *h,
+			const struct go_layout *layout, struct go_module *m)
+{
+	struct md md = { .layout = layout, .size = (size_t)layout->f[GO_MD_SIZE].size };
+	struct error *err;
+
+	if (!go_has(layout, GO_MD_SIZE) || md.size > sizeof(md.bytes))
+		return false;
+	err = image_read_relocated(img, at, md.bytes, md.size);
+	if (err) {
+		error_free(err);
+		return false;
+	}
+	*m = (struct go_module){
+		.image = img, .format = h->format, .pclntab = h->addr, .nfunc = h->nfunc,
+		.moduledata = at,
+	};
+	if (!tables_fill(&md, m) || !bounds_fill(&md, m) || !one_text_piece(&md))
+		return false;
+	m->gofunc = md_word_or(&md, GO_MD_GOFUNC, 0);
+	m->noptrdata = md_word_or(&md, GO_MD_NOPTRDATA, 0);
+	m->enoptrbss = md_word_or(&md, GO_MD_ENOPTRBSS, 0);
+	return true;
+}
+
+/* The one moduledata that goes with this function table. */
+static struct error *module_of(struct image *img, const struct pclntab_header *h,
+			       const struct go_layout *layout, struct go_module *ret)
+{
+	const struct pclntab_shape *s = pclntab_shape(h->format);
+	gaddr_t at[POINTERS_MAX];
+	size_t n = POINTERS_MAX;
+	struct error *err = image_find_pointers(img, h->addr, at, &n);
+
+	if (err)
+		return err;
+	if (!s->supported)
+		return error_new(ERROR_UNSUPPORTED, "its function table has the format of %s", s->versions);
+	for (size_t i = 0; i < n; i++)
+		if (module_fill(img, at[i], h, layout, ret))
+			return NULL;
+	return &err_notfound;
+}
+
+struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
+			     struct go_module *ret)
+{
+	struct pclntab_header headers[PCLNTAB_CANDIDATES];
+	size_t n = PCLNTAB_CANDIDATES;
+	struct error *err = pclntab_candidates(img, headers, &n);
+	struct go_module m;
+
+	if (err)
+		return err;
+	err = &err_notfound;
+	for (size_t i = 0; i < n && err; i++) {
+		error_free(err);
+		err = module_of(img, &headers[i], layout, &m);
+	}
+	if (err)
+		return err;
+	m.bias = bias;
+	*ret = m;
+	return NULL;
+}

@@ -1,0 +1,253 @@
+/*
+ * pclntab_func.c: from a pc to its function, and what the function's record says.
+ *
+ * The hot path of every stack walk: a warm pc costs two probes of tables in memory. A cold one is
+ * a binary search of the sorted table and one read of the record. A record that contradicts the
+ * sorted table is no answer. Addresses that go in and out are those of the process.
+ *
+ * Upstream: src/runtime/symtab.go (findfunc, funcspdelta, pcdatastart, funcdata), runtime2.go (_func).
+ */
+#include <string.h>
+
+#include "go/pclntab_impl.h"
+
+enum { RECORD_MAX = 48, NO_FUNCDATA = -1 };
+
+static uint32_t record_u32(const uint8_t *r, int8_t at)
+{
+	uint32_t v;
+
+	if (at < 0)
+		return 0;
+	memcpy(&v, r + at, sizeof(v));
+	return v;
+}
+
+static uint8_t record_u8(const uint8_t *r, int8_t at)
+{
+	return at < 0 ? 0 : r[at];
+}
+
+/* The role of a function, found once. */
+static enum go_func_role role_of(const struct go_module *m, struct module_cache *mc, uint32_t index,
+				 uint32_t name_off)
+{
+	char name[48];
+	struct error *err;
+
+	if (mc->roles[index] != ROLE_UNKNOWN)
+		return mc->roles[index];
+	mc->roles[index] = GO_FUNC_NORMAL;
+	if (name_off >= m->funcnametab_size)
+		return GO_FUNC_NORMAL;
+	/* Names too long for the buffer are none of those in the list. */
+	err = image_read_string(m->image, m->funcnametab + name_off, name, sizeof(name));
+	if (!err)
+		mc->roles[index] = go_func_role_by_name(name);
+	error_free(err);
+	return mc->roles[index];
+}
+
+static bool record_read(const struct go_module *m, const struct ftab_entry *e, uint8_t r[RECORD_MAX])
+{
+	const struct pclntab_shape *s = pclntab_shape(m->format);
+
+	if (e->func >= m->functab_size || m->functab_size - e->func < s->func.size)
+		return false;
+	return !image_read(m->image, m->functab + e->func, r, s->func.size);
+}
+
+bool func_by_index(struct go_runtime *rt, uint32_t module, uint32_t index, struct go_func *ret)
+{
+	const struct go_module *m = &rt->modules[module];
+	const struct pclntab_shape *s = pclntab_shape(m->format);
+	struct module_cache *mc = module_cache_get(rt, module);
+	const struct ftab_entry *e;
+	uint8_t r[RECORD_MAX];
+
+	if (!mc || index >= m->nfunc)
+		return false;
+	e = &mc->ftab[index];
+	if (!record_read(m, e, r) || record_u32(r, 0) != e->entry)
+		return false;
+	*ret = (struct go_func){
+		.module = m,
+		.entry = m->text + m->bias + e->entry,
+		.end = m->text + m->bias + e[1].entry,
+		.offset = e->func,
+		.name_off = record_u32(r, s->func.name),
+		.cu_off = record_u32(r, s->func.cu),
+		.npcdata = record_u32(r, s->func.npcdata),
+		.pcsp = record_u32(r, s->func.pcsp),
+		.pcfile = record_u32(r, s->func.pcfile),
+		.pcln = record_u32(r, s->func.pcln),
+		.start_line = (int32_t)record_u32(r, s->func.start_line),
+		.func_id = record_u8(r, s->func.func_id),
+		.flags = record_u8(r, s->func.flags),
+		.nfuncdata = record_u8(r, s->func.nfuncdata),
+	};
+	ret->role = role_of(m, mc, index, ret->name_off);
+	return true;
+}
+
+/* ---- lookup ---- */
+
+/* The last entry that is not above `offset`; INDEX_NONE when there is none. */
+static uint32_t ftab_search(const struct module_cache *mc, uint64_t nfunc, uint32_t offset)
+{
+	uint32_t low = 0, high = (uint32_t)nfunc;
+
+	if (offset < mc->ftab[0].entry || offset >= mc->ftab[nfunc].entry)
+		return INDEX_NONE;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (mc->ftab[middle].entry <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool pc_locate(struct go_runtime *rt, gaddr_t pc, uint32_t *module, uint32_t *index)
+{
+	for (uint32_t i = 0; i < rt->n_modules; i++) {
+		const struct go_module *m = &rt->modules[i];
+		gaddr_t at = pc - m->bias;
+		struct module_cache *mc;
+
+		if (at < m->text || at >= m->etext)
+			continue;
+		mc = module_cache_get(rt, i);
+		*module = i;
+		*index = mc ? ftab_search(mc, m->nfunc, (uint32_t)(at - m->text)) : INDEX_NONE;
+		return *index != INDEX_NONE;
+	}
+	return false;
+}
+
+static const struct go_func *func_cached(struct go_runtime *rt, uint32_t module, uint32_t index)
+{
+	struct func_slot *slot = &rt->cache->funcs[(index + module * 31) % FUNC_SLOTS];
+	struct go_func f;
+
+	if (slot->index == index && slot->module == module)
+		return &slot->f;
+	if (!func_by_index(rt, module, index, &f))
+		return NULL;
+	*slot = (struct func_slot){ .index = index, .module = module, .f = f };
+	return &slot->f;
+}
+
+bool go_func_find(struct go_runtime *rt, gaddr_t pc, struct go_func *ret)
+{
+	struct pc_slot *slot = pc_slot_of(rt->cache, pc);
+	const struct go_func *f;
+
+	if (slot->pc != pc || slot->index == INDEX_NONE) {
+		uint32_t module, index;
+
+		if (!pc_locate(rt, pc, &module, &index))
+			return false;
+		*slot = (struct pc_slot){
+			.pc = pc, .index = index, .module = module, .delta = DELTA_UNKNOWN,
+		};
+	}
+	f = func_cached(rt, slot->module, slot->index);
+	if (!f)
+		return false;
+	*ret = *f;
+	return true;
+}
+
+static int32_t spdelta_compute(const struct go_func *f, gaddr_t pc)
+{
+	int32_t delta;
+
+	/* A depth below zero or not of whole words is no depth. */
+	if (!pcvalue_at(f, f->pcsp, pc, &delta) || delta < 0 || delta % (int)sizeof(uint64_t) != 0)
+		return -1;
+	return delta;
+}
+
+int32_t go_func_spdelta(struct go_runtime *rt, const struct go_func *f, gaddr_t pc)
+{
+	struct pc_slot *slot = pc_slot_of(rt->cache, pc);
+	int32_t delta;
+
+	if (pc < f->entry || pc >= f->end)
+		return -1;
+	if (slot->pc != pc || slot->index == INDEX_NONE)
+		return spdelta_compute(f, pc);
+	if (slot->delta != DELTA_UNKNOWN)
+		return slot->delta;
+	delta = spdelta_compute(f, pc);
+	slot->delta = delta;
+	return delta;
+}
+
+/* ---- what stands behind the record ---- */
+
+uint32_t func_pcdata(const struct go_func *f, uint32_t table)
+{
+	const struct go_module *m = f->module;
+	uint64_t at = (uint64_t)f->offset + pclntab_shape(m->format)->func.size + 4 * (uint64_t)table;
+	uint32_t v;
+
+	if (table >= f->npcdata || at + sizeof(v) > m->functab_size ||
+	    image_read(m->image, m->functab + at, &v, sizeof(v)))
+		return 0;
+	return v;
+}
+
+gaddr_t func_funcdata(const struct go_func *f, uint32_t which)
+{
+	const struct go_module *m = f->module;
+	const struct pclntab_shape *s = pclntab_shape(m->format);
+	uint64_t at = (uint64_t)f->offset + s->func.size + 4 * (uint64_t)f->npcdata +
+		      (uint64_t)s->funcdata_word * which;
+	int32_t v;
+
+	if (s->funcdata_word != sizeof(v) || m->gofunc == 0 || which >= f->nfuncdata ||
+	    at + sizeof(v) > m->functab_size || image_read(m->image, m->functab + at, &v, sizeof(v)) ||
+	    v == NO_FUNCDATA)
+		return 0;
+	return m->gofunc + (uint32_t)v;
+}
+
+const char *go_func_name(struct go_runtime *rt, const struct go_func *f)
+{
+	const char *name = pclntab_string(rt, f->module, STRING_NAME, f->name_off);
+
+	return name ? name : "";
+}
+
+gaddr_t go_func_wrapped(struct go_runtime *rt, const struct go_func *f)
+{
+	const struct go_module *m = f->module;
+	gaddr_t at = func_funcdata(f, FUNCDATA_WRAP_INFO);
+	struct go_func target;
+	uint32_t offset;
+
+	if (at == 0 || image_read(m->image, at, &offset, sizeof(offset)))
+		return 0;
+	/* Only the entry of a function can be wrapped. */
+	if (!go_func_find(rt, m->text + m->bias + offset, &target) ||
+	    target.entry != m->text + m->bias + offset)
+		return 0;
+	return target.entry;
+}
+
+size_t go_code_read(struct go_runtime *rt, gaddr_t pc, void *buf, size_t len)
+{
+	for (uint32_t i = 0; i < rt->n_modules; i++) {
+		const struct go_module *m = &rt->modules[i];
+		gaddr_t at = pc - m->bias;
+
+		if (at < m->text || at >= m->etext)
+			continue;
+		return image_read_some(m->image, at, buf, m->etext - at < len ? m->etext - at : len);
+	}
+	return 0;
+}

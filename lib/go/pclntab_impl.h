@@ -1,0 +1,140 @@
+/*
+ * pclntab_impl.h: what the pclntab_*.c files share: the shapes of the table's formats as data, the
+ * caches, and the small readers that everything is made of.
+ *
+ * All readers take link-time addresses or offsets and answer false for whatever the file does not
+ * hold. Upstream: src/runtime/symtab.go, runtime2.go (_func), src/internal/abi/symtab.go.
+ */
+#ifndef GOPROF_GO_PCLNTAB_IMPL_H
+#define GOPROF_GO_PCLNTAB_IMPL_H
+
+#include "go/go_impl.h"
+
+enum { NFUNC_MAX = 5 * 1000 * 1000, PCLNTAB_CANDIDATES = 8 };
+
+enum { PCDATA_INL_TREE_INDEX = 2, FUNCDATA_WRAP_INFO = 7 };
+
+enum { NO_FIELD = -1 };
+
+/* One row per format: where things stand. A format is supported when its row is complete. */
+struct pclntab_shape {
+	uint32_t magic;
+	const char *versions;		/* for people */
+	bool supported;
+	uint8_t header_size;
+	uint8_t tables_at;		/* of the five table offsets in the header; 0: it has none */
+	uint8_t ftab_word;		/* bytes of each of the two words of an ftab entry */
+	struct {
+		uint8_t size;		/* up to the pcdata array */
+		uint8_t entry_size;	/* 4: offset from text; 8: address */
+		int8_t name, pcsp, pcfile, pcln, npcdata, cu, start_line, func_id, flags, nfuncdata;
+	} func;
+	uint8_t funcdata_word;		/* 4: offset from gofunc; 8: address */
+	uint8_t funcdata_inl_tree;	/* index of the inline tree */
+	struct {
+		uint8_t size;
+		int8_t func_id, name, parent_pc, start_line;
+	} inl;
+};
+
+/* NULL for a number that is no format. */
+const struct pclntab_shape *pclntab_shape(enum pclntab_format format);
+
+/* What the header of a function table says. */
+struct pclntab_header {
+	gaddr_t addr;
+	enum pclntab_format format;
+	uint64_t nfunc;
+};
+
+/* Every place in the image that looks like a function table; *n in: room, out: how many. */
+struct error *pclntab_candidates(struct image *img, struct pclntab_header *out, size_t *n);
+/* Is this the start of one? `bytes` are those at the address, at least 72; avail: up to the end of the segment. */
+bool pclntab_header_parse(const uint8_t *bytes, uint64_t avail, enum pclntab_format *format,
+			  uint64_t *nfunc);
+
+/* ---- caches ---- */
+
+/* An entry of the sorted table as it stands in the file (1.18 and later). */
+struct ftab_entry {
+	uint32_t entry;		/* offset from text */
+	uint32_t func;		/* offset of the record */
+};
+
+struct module_cache {
+	bool loaded, usable;
+	struct ftab_entry *ftab;	/* nfunc + 1; the last one has no record */
+	uint8_t *roles;			/* enum go_func_role per function, ROLE_UNKNOWN until asked */
+	uint32_t *names;		/* name offset per function; NULL until somebody searches by name */
+};
+
+enum {
+	ROLE_UNKNOWN = 0xff,
+	PC_SLOTS = 32 * 1024,		/* 24 bytes each; a collision replaces */
+	FUNC_SLOTS = 8 * 1024,		/* 80 bytes each */
+	INDEX_NONE = UINT32_MAX,
+};
+
+enum { DELTA_UNKNOWN = INT32_MIN };
+
+struct pc_slot {
+	gaddr_t pc;
+	uint32_t index;		/* of the function in its module; INDEX_NONE: empty */
+	uint32_t module;
+	int32_t delta;		/* DELTA_UNKNOWN until asked */
+};
+
+struct func_slot {
+	uint32_t index, module;	/* INDEX_NONE: empty */
+	struct go_func f;
+};
+
+struct pclntab_cache {
+	struct module_cache modules[GO_MODULES_MAX];
+	struct pc_slot *pcs;
+	struct func_slot *funcs;
+	/* strings handed out: (module, kind, offset) -> index */
+	struct map64 by_offset;
+	const char **strings;
+	uint32_t n_strings, cap_strings;
+};
+
+static inline uint32_t pc_hash(gaddr_t pc)
+{
+	return (uint32_t)((pc * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
+static inline struct pc_slot *pc_slot_of(struct pclntab_cache *c, gaddr_t pc)
+{
+	return &c->pcs[pc_hash(pc) % PC_SLOTS];
+}
+
+/* The module's sorted table, in memory from the first question on; NULL when it is no good. */
+struct module_cache *module_cache_get(struct go_runtime *rt, uint32_t module);
+/* The function number `index` of a module, decoded and checked. */
+bool func_by_index(struct go_runtime *rt, uint32_t module, uint32_t index, struct go_func *ret);
+
+enum string_kind { STRING_NAME, STRING_FILE };
+
+/* A string of funcnametab or filetab; borrowed, NULL when it cannot be read. */
+const char *pclntab_string(struct go_runtime *rt, const struct go_module *m, enum string_kind kind,
+			   uint64_t offset);
+
+/* ---- records and pc-value tables ---- */
+
+/* An offset in pctab for one of the pcdata tables of a function; 0: none. */
+uint32_t func_pcdata(const struct go_func *f, uint32_t table);
+/* Link-time address of one of its funcdata; 0: none. */
+gaddr_t func_funcdata(const struct go_func *f, uint32_t which);
+/* The value at `pc` (biased, inside f) of the table at `offset` in pctab; false: not covered, corrupt. */
+bool pcvalue_at(const struct go_func *f, uint32_t offset, gaddr_t pc, int32_t *ret);
+
+/* role.c: by name */
+enum go_func_role go_func_role_by_name(const char *name);
+
+static inline uint32_t module_index(const struct go_runtime *rt, const struct go_module *m)
+{
+	return (uint32_t)(m - rt->modules);
+}
+
+#endif

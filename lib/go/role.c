@@ -1,0 +1,50 @@
+/*
+ * role.c: the functions that an unwinder must know, by name.
+ *
+ * Names have stayed where numbers have not: the runtime renumbers its function ids whenever one is
+ * added. Several functions may share a role. Must not know how any of them is unwound.
+ *
+ * Upstream: src/runtime/asm_amd64.s, sys_linux_amd64.s, src/internal/abi/symtab.go (FuncID).
+ */
+#include <string.h>
+
+#include "go/pclntab_impl.h"
+
+static const struct {
+	const char *name;
+	enum go_func_role role;
+} roles[] = {
+	{ "goexit", GO_FUNC_GOEXIT },
+	{ "mstart", GO_FUNC_MSTART },
+	{ "rt0_go", GO_FUNC_RT0_GO },
+	{ "sigtramp", GO_FUNC_SIGTRAMP },
+	{ "systemstack", GO_FUNC_SYSTEMSTACK },
+	{ "systemstack_switch", GO_FUNC_SYSTEMSTACK_SWITCH },
+	{ "mcall", GO_FUNC_MCALL },
+	{ "morestack", GO_FUNC_MORESTACK },
+	{ "gogo", GO_FUNC_GOGO },
+	{ "asmcgocall", GO_FUNC_ASMCGOCALL },
+	{ "cgocallback", GO_FUNC_CGOCALLBACK },
+	{ "cgocallback_gofunc", GO_FUNC_CGOCALLBACK },	/* up to 1.15 */
+	{ "sigpanic", GO_FUNC_SIGPANIC },
+	{ "asyncPreempt", GO_FUNC_ASYNC_PREEMPT },
+	{ "debugCallV1", GO_FUNC_DEBUG_CALL },		/* up to 1.17 */
+	{ "debugCallV2", GO_FUNC_DEBUG_CALL },
+	{ "gopanic", GO_FUNC_GOPANIC },
+	{ "main", GO_FUNC_MAIN },
+	{ "sigreturn", GO_FUNC_SIGRETURN },		/* up to 1.20 */
+	{ "sigreturn__sigaction", GO_FUNC_SIGRETURN },
+};
+
+enum go_func_role go_func_role_by_name(const char *name)
+{
+	static const char package[] = "runtime.";
+
+	if (strncmp(name, package, sizeof(package) - 1) != 0)
+		return GO_FUNC_NORMAL;
+	name += sizeof(package) - 1;
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (strcmp(name, roles[i].name) == 0)
+			return roles[i].role;
+	return GO_FUNC_NORMAL;
+}

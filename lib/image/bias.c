@@ -1,0 +1,85 @@
+/*
+ * bias.c: where an image stands in a process, from the mappings of its file.
+ *
+ * The first address of a position independent program need not be 0 (Go's linker says 0x400000),
+ * and a program may map its own file once more to read it: so a place is believed only if every
+ * executable segment lies there, executable and from the right part of the file. Must not know Go.
+ *
+ * Upstream: Linux fs/binfmt_elf.c (elf_map: addresses and offsets rounded down to pages).
+ */
+#include "image/image_impl.h"
+
+enum { PAGE = 4096 };	/* the smallest page of all CPUs: segments are congruent modulo it */
+
+static uint64_t page_down(uint64_t v)
+{
+	return v & ~(uint64_t)(PAGE - 1);
+}
+
+static bool is_of_file(const struct mapping *m, uint64_t dev, uint64_t inode)
+{
+	return m->inode == inode && m->dev == dev && m->inode != 0;
+}
+
+/* The mapping of this file that holds addr, or NULL. Not mappings_find: any order will do here. */
+static const struct mapping *mapping_at(const struct mappings *maps, gaddr_t addr, uint64_t dev,
+					uint64_t inode)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct mapping *m = &maps->v[i];
+
+		if (addr >= m->start && addr < m->end && is_of_file(m, dev, inode))
+			return m;
+	}
+	return NULL;
+}
+
+static bool code_stands_at(const struct image *img, const struct mappings *maps, uint64_t dev,
+			   uint64_t inode, uint64_t bias)
+{
+	size_t n_code = 0;
+
+	for (size_t i = 0; i < img->n_loads; i++) {
+		const struct segment *s = &img->loads[i];
+		gaddr_t addr = page_down(s->vaddr) + bias;
+		const struct mapping *m;
+
+		if (!(s->flags & SEGMENT_EXEC) || s->filesz == 0)
+			continue;
+		n_code++;
+		m = mapping_at(maps, addr, dev, inode);
+		if (!m || !(m->flags & MAPPING_EXEC) ||
+		    m->offset + (addr - m->start) != page_down(s->offset))
+			return false;
+	}
+	return n_code > 0;
+}
+
+struct error *image_bias(const struct image *img, const struct mappings *maps, uint64_t dev,
+			 uint64_t inode, uint64_t *ret)
+{
+	const struct segment *first = &img->loads[0];
+	uint64_t offset;
+
+	if (!image_is_dyn(img)) {
+		if (!code_stands_at(img, maps, dev, inode, 0))
+			return &err_notfound;
+		*ret = 0;
+		return NULL;
+	}
+	offset = page_down(first->offset);
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct mapping *m = &maps->v[i];
+		uint64_t bias;
+
+		if (!is_of_file(m, dev, inode) || offset < m->offset ||
+		    offset - m->offset >= m->end - m->start)
+			continue;
+		bias = m->start + (offset - m->offset) - page_down(first->vaddr);
+		if (!code_stands_at(img, maps, dev, inode, bias))
+			continue;
+		*ret = bias;
+		return NULL;
+	}
+	return &err_notfound;
+}

@@ -1,0 +1,103 @@
+/*
+ * notes.c: the build id, from the note segments.
+ *
+ * GNU's build id is the one that servers and package managers know, so it goes first; Go's own is
+ * the fallback of programs linked by Go's linker alone. Must not know what Go's id means.
+ *
+ * Upstream: System V gABI chapter 5 (note section); cmd/internal/buildid (note "Go", type 4).
+ */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "image/image_impl.h"
+
+enum { NOTES_BYTES_MAX = 64 * 1024, NOTE_GO_BUILD_ID = 4 };
+
+struct build_ids {
+	struct cursor gnu, go;
+};
+
+static size_t align4(size_t n)
+{
+	return (n + 3) & ~(size_t)3;
+}
+
+/* One note; false at the end or when what is left is no note. */
+static bool note_next(struct cursor *c, struct build_ids *ids)
+{
+	uint32_t name_len = cursor_u32(c), desc_len = cursor_u32(c), type = cursor_u32(c);
+	const char *name = cursor_bytes(c, align4(name_len));
+	const uint8_t *desc = cursor_bytes(c, desc_len);
+
+	if (c->bad)
+		return false;
+	if (name_len == 4 && memcmp(name, "GNU", 4) == 0 && type == NT_GNU_BUILD_ID && !ids->gnu.p)
+		ids->gnu = cursor_over(desc, desc_len);
+	if (name_len == 4 && memcmp(name, "Go\0", 4) == 0 && type == NOTE_GO_BUILD_ID && !ids->go.p)
+		ids->go = cursor_over(desc, desc_len);
+	cursor_bytes(c, align4(desc_len) - desc_len);
+	return !c->bad && c->p < c->end;
+}
+
+static struct error *write_hex(const struct cursor *id, char *buf, size_t cap)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t n = (size_t)(id->end - id->p);
+
+	if (n == 0 || n > (cap - 1) / 2)
+		return &err_notfound;
+	for (size_t i = 0; i < n; i++) {
+		buf[2 * i] = digits[id->p[i] >> 4];
+		buf[2 * i + 1] = digits[id->p[i] & 15];
+	}
+	buf[2 * n] = '\0';
+	return NULL;
+}
+
+static struct error *write_text(const struct cursor *id, char *buf, size_t cap)
+{
+	size_t n = (size_t)(id->end - id->p);
+
+	if (n == 0 || n >= cap)
+		return &err_notfound;
+	for (size_t i = 0; i < n; i++)
+		if (id->p[i] < 0x21 || id->p[i] > 0x7e)
+			return &err_notfound;
+	memcpy(buf, id->p, n);
+	buf[n] = '\0';
+	return NULL;
+}
+
+/* The ids of one segment; they point into `bytes`. */
+static void notes_read(struct image *img, const Elf64_Phdr *p, uint8_t *bytes, struct build_ids *ids)
+{
+	size_t want = p->p_filesz < NOTES_BYTES_MAX ? p->p_filesz : NOTES_BYTES_MAX;
+	struct cursor c = cursor_over(bytes, block_cache_read(&img->cache, p->p_offset, bytes, want));
+
+	while (note_next(&c, ids))
+		;
+}
+
+struct error *image_build_id(struct image *img, char *buf, size_t cap)
+{
+	_cleanup_free_ uint8_t *bytes = malloc(NOTES_BYTES_MAX);
+	struct error *found = &err_notfound;
+
+	if (!bytes)
+		return &err_nomem;
+	if (cap == 0)
+		return &err_notfound;
+	for (size_t i = 0; i < img->n_phdrs; i++) {
+		struct build_ids ids = { 0 };
+
+		if (img->phdrs[i].p_type != PT_NOTE)
+			continue;
+		notes_read(img, &img->phdrs[i], bytes, &ids);
+		if (ids.gnu.p && !write_hex(&ids.gnu, buf, cap))
+			return NULL;
+		if (found && ids.go.p)
+			found = write_text(&ids.go, buf, cap);
+	}
+	return found;
+}

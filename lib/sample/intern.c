@@ -1,0 +1,404 @@
+/*
+ * intern.c: what was read becomes ids of the profile store. The only place of the sampler that
+ * asks for names, and it asks for each pc, state and label set once.
+ *
+ * A label set is an immutable object of the target, but its memory may be collected and used for
+ * another set; so a set is read again when a goroutine that carries it has run since.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "go/pclntab.h"
+#include "sample/sample_impl.h"
+
+/* The store ids of one pc's logical frames. */
+struct frame_list {
+	profile_id *ids;
+	uint32_t n;
+};
+
+struct label_set {
+	profile_id id;
+	uint32_t tick;		/* when it was read */
+};
+
+enum {
+	LABEL_SETS_MAX = 64 * 1024,	/* cached; then the cache starts anew */
+	STACKS_MAX = 1 << 20,
+};
+
+static const enum symbol_pc symbol_kind[] = {
+	[PC_EXACT] = SYMBOL_EXACT,
+	[PC_RETURN] = SYMBOL_RETURN,
+	[PC_INJECTED] = SYMBOL_EXACT,
+	[PC_NATIVE] = SYMBOL_NATIVE,
+	[PC_GAP] = SYMBOL_GAP,
+};
+
+static struct error *find_vdso(struct intern *in, const struct target *t)
+{
+	struct mappings maps;
+	struct error *err = target_mappings(t, &maps);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps.n; i++)
+		if (strcmp(maps.v[i].path, "[vdso]") == 0)
+			symbols_set_vdso(in->symbols, maps.v[i].start, maps.v[i].end);
+	mappings_deinit(&maps);
+	return NULL;
+}
+
+struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
+			  struct profile *p)
+{
+	struct error *err;
+
+	*in = (struct intern){ .rt = rt, .profile = p };
+	arena_init(&in->arena);
+	map64_init(&in->frames);
+	map64_init(&in->stacks);
+	map64_init(&in->labels);
+	map64_init(&in->system);
+	in->scratch = malloc(sizeof(*in->scratch));
+	if (!in->scratch)
+		return &err_nomem;
+	err = symbols_create(rt, &in->symbols);
+	return err ? err : find_vdso(in, t);
+}
+
+void intern_deinit(struct intern *in)
+{
+	symbols_destroy(in->symbols);
+	map64_deinit(&in->frames);
+	map64_deinit(&in->stacks);
+	map64_deinit(&in->labels);
+	map64_deinit(&in->system);
+	arena_deinit(&in->arena);
+	free(in->frame_lists);
+	free(in->label_sets);
+	free(in->scratch);
+	free(in->frame_scratch);
+	*in = (struct intern){ 0 };
+}
+
+/* ---- frames and stacks ---- */
+
+static struct error *intern_text(struct intern *in, const char *s, profile_id *ret)
+{
+	return profile_string(in->profile, s, strlen(s), ret);
+}
+
+static struct error *intern_frame(struct intern *in, const struct symbol_frame *f, profile_id *ret)
+{
+	struct profile_frame pf = { .line = f->line, .start_line = f->start_line, .flags = f->flags };
+	const struct { const char *text; profile_id *id; } texts[] = {
+		{ f->function, &pf.function }, { f->module, &pf.module }, { f->name, &pf.name },
+		{ f->file, &pf.file }, { f->abs_path, &pf.abs_path },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct error *err = intern_text(in, texts[i].text, texts[i].id);
+
+		if (err)
+			return err;
+	}
+	return profile_frame(in->profile, &pf, ret);
+}
+
+static struct error *new_list(struct intern *in, uint32_t *ret)
+{
+	if (in->n_lists == in->cap_lists) {
+		uint32_t cap = in->cap_lists ? in->cap_lists * 2 : 1024;
+		struct frame_list *lists = realloc(in->frame_lists, cap * sizeof(*lists));
+
+		if (!lists)
+			return &err_nomem;
+		in->frame_lists = lists;
+		in->cap_lists = cap;
+	}
+	*ret = in->n_lists;
+	return NULL;
+}
+
+/* Frames of one pc. The kind is part of the key: it decides how the pc is looked up. */
+static struct error *frames_of(struct intern *in, const struct pc_frame *f, const struct frame_list **ret)
+{
+	enum symbol_pc how = symbol_kind[f->kind];
+	uint64_t key = f->pc * 4 + how;		/* user addresses end below 2^62 */
+	uint32_t at = map64_get(&in->frames, key);
+	const struct symbol_frame *frames;
+	struct frame_list list = { 0 };
+	struct error *err;
+	size_t n;
+
+	if (at != MAP_NONE) {
+		*ret = &in->frame_lists[at];
+		return NULL;
+	}
+	err = symbol_expand(in->symbols, go_pc_real(in->rt, f->pc), how, &frames, &n);
+	if (!err)
+		err = new_list(in, &at);
+	if (err)
+		return err;
+	list.ids = arena_alloc(&in->arena, n * sizeof(*list.ids));
+	if (!list.ids)
+		return &err_nomem;
+	for (; list.n < n; list.n++) {
+		err = intern_frame(in, &frames[list.n], &list.ids[list.n]);
+		if (err)
+			return err;
+	}
+	in->frame_lists[in->n_lists++] = list;
+	*ret = &in->frame_lists[at];
+	return map64_put(&in->frames, key, at);
+}
+
+static struct error *reserve_scratch(struct intern *in, uint32_t n)
+{
+	profile_id *ids;
+
+	if (n <= in->cap_scratch)
+		return NULL;
+	ids = realloc(in->frame_scratch, 2 * n * sizeof(*ids));
+	if (!ids)
+		return &err_nomem;
+	in->frame_scratch = ids;
+	in->cap_scratch = 2 * n;
+	return NULL;
+}
+
+static uint32_t stack_flags(enum unwind_end end)
+{
+	if (end == UNWIND_COMPLETE)
+		return PROFILE_STACK_COMPLETE;
+	return end == UNWIND_DEPTH ? PROFILE_STACK_CUT : 0;
+}
+
+static struct error *build_stack(struct intern *in, const struct pc_frame *frames, size_t n,
+				 enum unwind_end end, profile_id *ret)
+{
+	uint32_t used = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct frame_list *list;
+		struct error *err = frames_of(in, &frames[i], &list);
+
+		if (!err)
+			err = reserve_scratch(in, used + list->n);
+		if (err)
+			return err;
+		memcpy(in->frame_scratch + used, list->ids, list->n * sizeof(*list->ids));
+		used += list->n;
+	}
+	return profile_stack(in->profile, in->frame_scratch, used, stack_flags(end), ret);
+}
+
+struct error *intern_stack(struct intern *in, const struct pc_frame *frames, size_t n,
+			   enum unwind_end end, profile_id *ret)
+{
+	uint64_t h = end + 1;
+	uint32_t at;
+	struct error *err;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t pair[3] = { h, frames[i].pc, frames[i].kind };
+
+		h = hash_bytes(pair, sizeof(pair));
+	}
+	at = map64_get(&in->stacks, h);
+	if (at != MAP_NONE) {
+		*ret = at;
+		return NULL;
+	}
+	if (in->stacks.n >= STACKS_MAX)
+		map64_clear(&in->stacks);
+	err = build_stack(in, frames, n, end, &at);
+	if (!err)
+		err = map64_put(&in->stacks, h, at);
+	if (!err)
+		*ret = at;
+	return err;
+}
+
+struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret)
+{
+	const struct symbol_frame f = { .function = name, .module = "", .name = name, .file = "",
+					.abs_path = "", .flags = FRAME_PSEUDO };
+	profile_id id;
+	struct error *err = intern_frame(in, &f, &id);
+
+	return err ? err : profile_stack(in->profile, &id, 1, 0, ret);
+}
+
+/* ---- states ---- */
+
+struct error *intern_state(struct intern *in, const struct g_look *g, profile_id *ret)
+{
+	bool waits = g->status == G_WAITING || g->status == G_LEAKED;
+	uint32_t slot = waits ? 256u + g->waitreason : g->status & 0xff;
+	const char *text = NULL;
+	struct error *err;
+
+	if (in->state_ids[slot]) {
+		*ret = in->state_ids[slot];
+		return NULL;
+	}
+	if (waits)
+		text = go_wait_reason(in->rt, g->waitreason);
+	if (!text || !*text)
+		text = g_status_name(g->status);
+	err = intern_text(in, text, &in->state_ids[slot]);
+	if (!err)
+		*ret = in->state_ids[slot];
+	return err;
+}
+
+/* ---- labels ---- */
+
+static struct error *store_labels(struct intern *in, const struct go_labels *l, profile_id *ret)
+{
+	struct profile_label v[GO_LABELS_MAX];
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		struct error *err = profile_string(in->profile, l->v[i].key, l->v[i].key_len, &v[i].key);
+
+		if (!err)
+			err = profile_string(in->profile, l->v[i].value, l->v[i].value_len, &v[i].value);
+		if (err)
+			return err;
+	}
+	return profile_labels(in->profile, v, l->n, ret);
+}
+
+static struct error *label_slot(struct intern *in, gaddr_t labels, uint32_t *at)
+{
+	struct error *err;
+
+	*at = map64_get(&in->labels, labels);
+	if (*at != MAP_NONE)
+		return NULL;
+	if (in->n_sets >= LABEL_SETS_MAX) {
+		map64_clear(&in->labels);
+		in->n_sets = 0;
+	}
+	if (in->n_sets == in->cap_sets) {
+		uint32_t cap = in->cap_sets ? in->cap_sets * 2 : 64;
+		struct label_set *sets = realloc(in->label_sets, cap * sizeof(*sets));
+
+		if (!sets)
+			return &err_nomem;
+		in->label_sets = sets;
+		in->cap_sets = cap;
+	}
+	err = map64_put(&in->labels, labels, in->n_sets);
+	if (!err) {
+		*at = in->n_sets;
+		in->label_sets[in->n_sets++] = (struct label_set){ 0 };
+	}
+	return err;
+}
+
+struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t labels,
+			    uint32_t tick, profile_id *ret)
+{
+	struct error *err;
+	uint32_t at;
+
+	if (!labels) {
+		*ret = PROFILE_LABELS_NONE;
+		return NULL;
+	}
+	if (!(go_runtime_caps(in->rt) & GO_CAP_LABELS)) {
+		*ret = PROFILE_LABELS_UNKNOWN;
+		return NULL;
+	}
+	err = label_slot(in, labels, &at);
+	if (err)
+		return err;
+	if (in->label_sets[at].tick != tick) {
+		err = go_labels_read(in->rt, t, labels, in->scratch);
+		if (!err)
+			err = store_labels(in, in->scratch, &in->label_sets[at].id);
+		else if (!error_is_fatal(err)) {
+			error_free(err);
+			in->label_sets[at].id = PROFILE_LABELS_UNKNOWN;
+			err = NULL;
+		}
+		if (err)
+			return err;
+		in->label_sets[at].tick = tick;
+	}
+	*ret = in->label_sets[at].id;
+	return NULL;
+}
+
+/* ---- tracks ---- */
+
+bool intern_is_system(struct intern *in, const struct g_look *g)
+{
+	/* Only the finalizer and cleanup goroutines change sides; the rest is decided by startpc. */
+	uint32_t at = map64_get(&in->system, g->startpc);
+	bool system;
+
+	if (at != MAP_NONE && at != 2)
+		return at;
+	system = g_is_system(in->rt, g);
+	if (at == MAP_NONE) {
+		struct g_look running = *g;
+
+		running.status = G_RUNNING;
+		at = g_is_system(in->rt, &running) != system ? 2 : system;
+		error_free(map64_put(&in->system, g->startpc, at));
+	}
+	return system;
+}
+
+static gaddr_t entry_of(struct intern *in, gaddr_t startpc)
+{
+	struct go_func f;
+	gaddr_t wrapped;
+
+	if (!go_func_find(in->rt, startpc, &f))
+		return startpc;
+	wrapped = go_func_wrapped(in->rt, &f);
+	return wrapped ? wrapped : startpc;
+}
+
+struct error *intern_track(struct intern *in, const struct g_look *g, bool system)
+{
+	struct profile_track_info info = { .key = g->goid, .parent = g->parent_goid, .system = system };
+	const struct symbol_frame *frames;
+	struct error *err;
+	size_t n;
+
+	err = symbol_expand(in->symbols, entry_of(in, g->startpc), SYMBOL_EXACT, &frames, &n);
+	if (!err)
+		err = intern_text(in, frames[n - 1].function, &info.entry);
+	if (err)
+		return err;
+	if (g->gopc) {
+		err = symbol_expand(in->symbols, g->gopc, SYMBOL_RETURN, &frames, &n);
+		if (!err)
+			err = intern_text(in, frames[0].function, &info.created_by);
+		if (!err)
+			err = intern_text(in, frames[0].file, &info.entry_file);
+		if (err)
+			return err;
+		info.entry_line = frames[0].line;
+	}
+	return profile_track(in->profile, &info);
+}
+
+struct error *intern_thread_track(struct intern *in, uint64_t key, bool has_m)
+{
+	struct profile_track_info info = { .key = key, .system = has_m };
+	struct error *err;
+
+	if (profile_has_track(in->profile, key))
+		return NULL;
+	err = intern_text(in, has_m ? "[Go runtime]" : "[non-Go]", &info.entry);
+	return err ? err : profile_track(in->profile, &info);
+}

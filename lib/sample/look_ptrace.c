@@ -1,0 +1,165 @@
+/*
+ * look_ptrace.c: on-CPU looks by stopping the threads that are on a CPU for some microseconds
+ * each. Works wherever ptrace does.
+ *
+ * Which threads: those whose syscall file says "running" and whose clock moved lately. Whether a
+ * look carries CPU time is decided by oncpu_valid; one that does not may still show a stack.
+ */
+#include <stdlib.h>
+
+#include "sample/look.h"
+
+enum {
+	REQUESTS_MAX = 64,
+	BUDGET_NS = 3 * NSEC_PER_MSEC,	/* polling for one tick's arrivals, at most */
+	/* Held times in steps of a quarter octave from 256 ns on: exact enough for median and p99. */
+	HELD_BUCKETS = 128, HELD_STEPS = 4, HELD_FIRST_BIT = 8,
+};
+
+struct look_ptrace {
+	struct look_source base;
+	struct look_source_parts parts;
+	uint32_t tick;
+	bool tick_late;
+	uint64_t late_before;		/* requests older than this belonged to a late tick */
+	uint64_t held[HELD_BUCKETS], n_held;
+};
+
+static uint32_t held_bucket(uint64_t ns)
+{
+	uint32_t bit, step, at;
+
+	if (ns < 1u << HELD_FIRST_BIT)
+		return 0;
+	bit = 63 - __builtin_clzll(ns);
+	step = ns >> (bit - 2) & 3;
+	at = (bit - HELD_FIRST_BIT) * HELD_STEPS + step;
+	return at < HELD_BUCKETS ? at : HELD_BUCKETS - 1;
+}
+
+static uint64_t held_value(uint32_t bucket)
+{
+	uint32_t bit = bucket / HELD_STEPS + HELD_FIRST_BIT;
+
+	return ((uint64_t)1 << bit) + (((uint64_t)bucket % HELD_STEPS) << (bit - 2));
+}
+
+static uint64_t held_quantile(const struct look_ptrace *lp, uint32_t percent)
+{
+	uint64_t below = 0, rank = lp->n_held * percent / 100;
+
+	for (uint32_t i = 0; i < HELD_BUCKETS; i++) {
+		below += lp->held[i];
+		if (lp->n_held && below > rank)
+			return held_value(i);
+	}
+	return 0;
+}
+
+void look_ptrace_held(const struct look_source *ls, uint64_t *median, uint64_t *p99)
+{
+	const struct look_ptrace *lp = (const struct look_ptrace *)ls;
+
+	*median = held_quantile(lp, 50);
+	*p99 = held_quantile(lp, 99);
+}
+
+static void begin(struct look_source *ls, uint32_t tick, bool tick_late)
+{
+	struct look_ptrace *lp = (struct look_ptrace *)ls;
+	const struct look_source_parts *p = &lp->parts;
+	struct capture_request rq[REQUESTS_MAX];
+	size_t n;
+
+	lp->tick = tick;
+	lp->tick_late = tick_late;
+	if (tick_late)
+		lp->late_before = reader_now(p->reader);
+	n = threads_running(p->threads, p->reader, p->tracer, rq, REQUESTS_MAX);
+	if (n)
+		tracer_capture(p->tracer, p->reader->target, rq, n, BUDGET_NS, hold_hook, (void *)p->plan);
+}
+
+static bool is_valid(const struct look_ptrace *lp, const struct capture *c)
+{
+	const struct arch *arch = target_arch(lp->parts.reader->target);
+	const struct oncpu_facts f = {
+		.t_tick = c->t_tick,
+		.t_arrived = c->t_arrived,
+		.in_time = c->in_time,
+		.tick_late = lp->tick_late || c->t_tick < lp->late_before,
+		.waits = c->regs.syscall_nr >= 0 && arch->syscall_waits(c->regs.syscall_nr),
+		.before = c->before,
+		.held = c->held,
+	};
+
+	return oncpu_valid(&f);
+}
+
+static void count(struct look_ptrace *lp, const struct capture *c, bool valid)
+{
+	struct profile *p = lp->parts.profile;
+
+	profile_health_add(p, HEALTH_LOOKS, 1);
+	profile_health_add(p, HEALTH_LOOKS_VALID, valid);
+	profile_health_add(p, HEALTH_LATE_BLOCKED, c->late_blocked);
+	profile_health_add(p, HEALTH_HEALED, c->healed);
+	profile_health_add(p, HEALTH_NOT_ARRIVED, !c->in_time);
+	profile_health_add(p, HEALTH_SIGNALS_PASSED, c->signal != 0);
+	if (c->t_arrived && c->t_resumed >= c->t_arrived) {
+		lp->held[held_bucket(c->t_resumed - c->t_arrived)]++;
+		lp->n_held++;
+	}
+}
+
+static struct error *take_one(struct look_ptrace *lp, const struct capture *c, look_done *done, void *ctx)
+{
+	struct thread *th = threads_find(lp->parts.threads, c->tid);
+	struct look look = { .thread = th, .capture = c };
+
+	if (!th)
+		return NULL;
+	if (c->status == CAPTURE_GONE)
+		th->gone = true;
+	if (c->status != CAPTURE_OK)
+		return NULL;
+	thread_clock(th, &c->held, reader_now(lp->parts.reader));
+	look.oncpu = is_valid(lp, c);
+	count(lp, c, look.oncpu);
+	return done(ctx, &look);
+}
+
+static struct error *collect(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx)
+{
+	struct look_ptrace *lp = (struct look_ptrace *)ls;
+	struct tracer *tr = lp->parts.tracer;
+	struct capture *got[REQUESTS_MAX];
+	struct error *err = NULL;
+	size_t n;
+
+	n = tracer_collect(tr, deadline, got, REQUESTS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		if (!err)
+			err = take_one(lp, got[i], done, ctx);
+		tracer_recycle(tr, got[i]);
+	}
+	return err;
+}
+
+static void destroy(struct look_source *ls)
+{
+	free(ls);
+}
+
+struct error *look_ptrace_create(const struct look_source_parts *parts, struct look_source **ret)
+{
+	struct look_ptrace *lp = calloc(1, sizeof(*lp));
+
+	if (!lp)
+		return &err_nomem;
+	lp->base = (struct look_source){ .name = "ptrace", .begin = begin, .collect = collect,
+					 .destroy = destroy };
+	lp->parts = *parts;
+	*ret = &lp->base;
+	return NULL;
+}

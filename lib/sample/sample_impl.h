@@ -1,0 +1,245 @@
+/*
+ * sample_impl.h: what the files of lib/sample share. Nobody outside includes this.
+ *
+ *	sample.c   the tick            gs.c      the table of goroutines, read in spans
+ *	threads.c  the table of threads stacks.c  stacks of goroutines that are not on a CPU
+ *	look.h     where on-CPU looks come from (look_ptrace.c)
+ *	hold.c     what is copied while a thread is held
+ *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
+ */
+#ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
+#define GOPROF_SAMPLE_SAMPLE_IMPL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "go/goroutine.h"
+#include "profile/profile.h"
+#include "sample/sample.h"
+#include "symbol/symbol.h"
+#include "unwind/unwind.h"
+
+enum {
+	FRAMES_MAX = 4096,		/* hard bound of --depth */
+	STACK_READ_MAX = 64 * 1024,	/* bytes of one parked stack */
+};
+
+/* What every reader of goroutines needs. Plain borrowed pointers. */
+struct reader {
+	struct target *target;
+	struct go_runtime *rt;
+	const struct go_layout *layout;
+	const struct clock *clock;
+	size_t g_span, m_span;
+};
+
+struct reader reader_make(const struct sampler_parts *parts);
+static inline uint64_t reader_now(const struct reader *r)
+{
+	return r->clock->mono(r->clock);
+}
+
+/* ---- gs.c ---- */
+
+/* What is remembered of one g struct between looks. */
+struct g_slot {
+	gaddr_t addr;
+	uint64_t goid;			/* 0: not alive at the last look */
+	uint64_t fingerprint;		/* of the look that `stack` belongs to */
+	profile_id stack, state, labels;
+	bool known;			/* fingerprint, stack, state and labels belong together */
+	bool captured;			/* its last observation came from a held thread */
+	bool system;			/* the runtime's own: left out */
+	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
+	uint32_t captured_tick;		/* serial of the tick of that capture */
+};
+
+struct g_range;		/* neighbouring g structs that are read as one span */
+
+struct gs {
+	struct g_slot *slots;		/* sorted by address */
+	uint32_t n, cap;
+	struct g_range *ranges;
+	uint32_t n_ranges;
+	uint8_t *buffer;
+};
+
+struct error *gs_init(struct gs *gs);
+void gs_deinit(struct gs *gs);
+/* Learns of new g structs (allgs only grows). &err_end: the runtime is not up yet. */
+struct error *gs_update(struct gs *gs, const struct reader *r);
+struct g_slot *gs_slot(struct gs *gs, gaddr_t g);	/* NULL: not (yet) in the table */
+
+/* Called for each g struct that could be read; bytes hold r->g_span bytes. */
+typedef struct error *gs_visit(void *ctx, struct g_slot *slot, const uint8_t *bytes,
+			       uint64_t t_before, uint64_t t_after);
+struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit, void *ctx);
+
+/* ---- stacks.c ---- */
+
+enum stack_outcome {
+	STACK_READ,		/* frames hold */
+	STACK_MOVED,		/* the goroutine ran while it was read: nothing but the header holds */
+};
+
+/* One goroutine whose stack is wanted; look is what the header pass saw. */
+struct stack_job {
+	uint32_t owner;			/* the caller's number for it, opaque here */
+	struct g_look look;
+};
+
+struct stack_result {
+	const struct stack_job *job;
+	enum stack_outcome outcome;
+	const struct pc_frame *frames;	/* leaf first; valid during the callback */
+	size_t n;
+	enum unwind_end end;
+	uint64_t t_before, t_after;	/* bracket of all its reads */
+	bool retried;
+};
+
+typedef struct error *stack_done(void *ctx, const struct stack_result *res);
+/* Called between the stack reads and the reads that validate them: the place to read labels. */
+typedef void stack_between(void *ctx, const struct stack_job *jobs, size_t n);
+
+struct stack_reader;
+
+struct error *stack_reader_create(uint32_t depth, struct stack_reader **ret);
+void stack_reader_destroy(struct stack_reader *sr);
+/*
+ * Reads, validates and walks the stacks of all jobs. A header that changed meanwhile is tried
+ * once more by itself; a goroutine in a system call counts only if a second read of its stack
+ * gives the same frames (trackingSeq stands still there from Go 1.26 on).
+ */
+struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
+			       const struct stack_job *jobs, size_t n, stack_between *between,
+			       stack_done *done, void *ctx);
+
+/* ---- hold.c ---- */
+
+/* What the capture hook knows; set once, read by the tracer thread. */
+struct hold_plan {
+	struct go_layout layout;
+	uint32_t g_span, m_span;
+};
+
+struct hold_plan hold_plan_make(const struct reader *r);
+/* hint[0]: address of the thread's m, 0 when it has none. */
+void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+struct thread;
+/* What the hook left in the note. False: no m, or one that is not this thread's (procid differs). */
+bool hold_read(const struct hold_plan *plan, const struct capture *c, const struct thread *th,
+	       struct m_look *m, struct g_look *curg, bool *has_curg);
+
+/* ---- threads.c ---- */
+
+struct thread {
+	pid_t tid;
+	struct task *task;
+	bool gone;			/* ended; kept until its capture came back and its time is settled */
+	bool listed;			/* scratch of threads_update */
+	uint64_t settled_ns;		/* CPU time that has found its place */
+	uint64_t cpu_ns;		/* newest reading */
+	uint64_t moved_at;		/* when cpu_ns last grew (reader's clock) */
+	uint64_t owed_ns;		/* gain of earlier seconds that no look could take */
+	struct profile_ref *looks;	/* this second's valid looks */
+	uint32_t n_looks, cap_looks;
+	gaddr_t m;			/* 0: no Go thread */
+	uint64_t procid;		/* its id as the runtime knows it */
+	bool tracked;			/* has an open interval under its own key */
+	uint32_t captured_tick;
+};
+
+struct threads {
+	struct thread **v;		/* pointers stay valid while the array grows */
+	uint32_t n, cap;
+	pid_t *tids;			/* scratch of the listing */
+	uint32_t cap_tids;
+	struct map64 by_tid;
+	uint32_t cold_next;		/* rotation over cold threads */
+	uint64_t listed_at, settled_at;
+	gaddr_t allm;			/* head at the last walk */
+	uint64_t walked_at;
+	bool m_pending;			/* an m without a thread id was seen: look again */
+	uint64_t process_start_ns;	/* process clock when sampling began */
+	uint64_t process_ns;		/* newest reading of it, minus the start */
+	uint64_t gained_ns;		/* what the threads' own clocks gained since */
+	uint64_t ended_ns;		/* told as [ended threads] so far */
+	uint64_t told_process_ns;	/* of process_ns, what the health figures have got */
+};
+
+struct error *threads_init(struct threads *ts, const struct reader *r);
+void threads_deinit(struct threads *ts);
+/* Keeps the list of threads and their ms up to date; cheap when nothing changed. */
+struct error *threads_update(struct threads *ts, const struct reader *r, struct tracer *tr);
+/*
+ * Fills rq with the threads that may be on a CPU now: hot ones and 1/32 of the cold ones whose
+ * syscall file says "running". Returns how many.
+ */
+size_t threads_running(struct threads *ts, const struct reader *r, struct tracer *tr,
+		       struct capture_request *rq, size_t cap);
+struct thread *threads_find(struct threads *ts, pid_t tid);
+struct error *thread_add_look(struct thread *th, struct profile_ref ref);
+/* A reading of its clock. */
+void thread_clock(struct thread *th, const struct task_times *t, uint64_t now);
+/*
+ * Once a second and at a window's end: what each thread gained goes to its own valid looks;
+ * `final`: what is left over becomes [unseen], the rest of the process clock [ended threads].
+ */
+void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final);
+
+/* ---- oncpu.c ---- */
+
+struct oncpu_facts {
+	uint64_t t_tick, t_arrived;
+	bool in_time;		/* arrived within its own tick's polling */
+	bool tick_late;		/* the tick itself came too late to believe in its looks */
+	bool waits;		/* stands in a waiting call */
+	struct task_times before, held;
+};
+
+/* Was the thread on a CPU at the tick? (Rule P; the reasons are told in oncpu.c.) */
+bool oncpu_valid(const struct oncpu_facts *f);
+/* Share i of n of a gain: the shares add up to the gain exactly. */
+uint64_t oncpu_share(uint64_t gain, uint32_t n, uint32_t i);
+
+/* ---- intern.c ---- */
+
+struct intern {
+	struct go_runtime *rt;
+	struct symbols *symbols;
+	struct profile *profile;
+	struct arena arena;
+	struct map64 frames;		/* pc and kind -> index in frame_lists */
+	struct frame_list *frame_lists;
+	uint32_t n_lists, cap_lists;
+	struct map64 stacks;		/* hash of pcs -> stack id */
+	struct map64 labels;		/* g.labels -> index in label_sets */
+	struct label_set *label_sets;
+	uint32_t n_sets, cap_sets;
+	struct map64 system;		/* startpc -> 0 or 1 */
+	profile_id state_ids[512];	/* status and wait reason -> string; 0: not asked yet */
+	struct go_labels *scratch;
+	profile_id *frame_scratch;
+	uint32_t cap_scratch;
+};
+
+struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
+			  struct profile *p);
+void intern_deinit(struct intern *in);
+struct error *intern_stack(struct intern *in, const struct pc_frame *frames, size_t n,
+			   enum unwind_end end, profile_id *ret);
+/* A stack of one pseudo frame ("[moved while it was read]"). */
+struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret);
+struct error *intern_state(struct intern *in, const struct g_look *g, profile_id *ret);
+/*
+ * Label set of g.labels. A set is read again once per tick in which a goroutine that carries it
+ * has run (`tick` differs), as its memory may have been reused.
+ */
+struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t labels,
+			    uint32_t tick, profile_id *ret);
+struct error *intern_track(struct intern *in, const struct g_look *g, bool system);
+/* A thread under its own key: "[Go runtime]" or "[non-Go]". */
+struct error *intern_thread_track(struct intern *in, uint64_t key, bool has_m);
+bool intern_is_system(struct intern *in, const struct g_look *g);
+
+#endif

@@ -1,0 +1,381 @@
+/*
+ * threads.c: the threads of the target: which of them the runtime knows as an m, which are worth
+ * a look now, and where the CPU time that each gained has gone.
+ *
+ * A thread's schedstat is exact inside a hold and cheap enough to read once a second for all. A
+ * gain is spread over the thread's own valid looks of that second. Without a look it is owed to
+ * its next second; what is still owed when a window ends is [unseen]. What the process clock has
+ * beyond the sum of the threads belongs to threads that ended between two readings.
+ *
+ * Ms: runtime.allm is a list with new ones at its head; an m keeps its thread (procid) for life.
+ * Upstream: src/runtime/proc.go (mcommoninit, mexit), runtime2.go (type m).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample/sample_impl.h"
+
+enum {
+	COLD_SHARE = 32,		/* one in so many cold threads is looked at per tick */
+	M_MAX = 100 * 1000,		/* the runtime's own limit is 10,000 unless raised */
+};
+
+static const uint64_t hot_ns = NSEC_PER_SEC;		/* its clock moved within this time */
+static const uint64_t list_every_ns = NSEC_PER_SEC / 5;
+static const uint64_t settle_every_ns = NSEC_PER_SEC;
+
+static void thread_free(struct thread *th)
+{
+	task_close(th->task);
+	free(th->looks);
+	free(th);
+}
+
+struct thread *threads_find(struct threads *ts, pid_t tid)
+{
+	uint32_t i = map64_get(&ts->by_tid, tid);
+
+	return i == MAP_NONE ? NULL : ts->v[i];
+}
+
+static struct error *add_thread(struct threads *ts, struct thread *th)
+{
+	struct error *err;
+
+	if (ts->n == ts->cap) {
+		uint32_t cap = ts->cap ? ts->cap * 2 : 32;
+		struct thread **v = realloc(ts->v, cap * sizeof(*v));
+
+		if (!v)
+			return &err_nomem;
+		ts->v = v;
+		ts->cap = cap;
+	}
+	err = map64_put(&ts->by_tid, th->tid, ts->n);
+	if (!err)
+		ts->v[ts->n++] = th;
+	return err;
+}
+
+/* `born`: it started under our eyes, so all of its CPU time counts; else only what comes now. */
+static struct error *open_thread(struct threads *ts, const struct reader *r, pid_t tid, bool born)
+{
+	struct thread *th = calloc(1, sizeof(*th));
+	struct task_times t;
+	struct error *err;
+
+	if (!th)
+		return &err_nomem;
+	th->tid = tid;
+	err = task_open(r->target, tid, &th->task);
+	if (!err && task_read_times(th->task, &t)) {
+		th->cpu_ns = t.cpu_ns;
+		th->settled_ns = born ? 0 : t.cpu_ns;
+		th->moved_at = reader_now(r);
+		err = add_thread(ts, th);
+		if (!err)
+			return NULL;
+	}
+	thread_free(th);
+	if (err == &err_gone || !err)
+		return NULL;	/* it ended meanwhile */
+	return err;
+}
+
+/* Takes thread i out of the list; the last one takes its place. */
+static void drop_thread(struct threads *ts, uint32_t i)
+{
+	struct thread *th = ts->v[i], *last = ts->v[ts->n - 1];
+
+	map64_del(&ts->by_tid, th->tid);
+	ts->v[i] = last;
+	ts->n--;
+	/* Replaces the entry that is there: needs no memory. */
+	if (last != th)
+		error_free(map64_put(&ts->by_tid, last->tid, i));
+	thread_free(th);
+}
+
+static struct error *read_tids(struct threads *ts, const struct reader *r, size_t *n)
+{
+	for (int tries = 0; tries < 4; tries++) {
+		struct error *err;
+		pid_t *tids;
+
+		*n = ts->cap_tids;
+		err = target_tids(r->target, ts->tids, n);
+		if (err || *n <= ts->cap_tids)
+			return err;
+		tids = realloc(ts->tids, (*n + 64) * sizeof(*tids));
+		if (!tids)
+			return &err_nomem;
+		ts->tids = tids;
+		ts->cap_tids = *n + 64;
+	}
+	*n = ts->cap_tids;	/* they are made faster than we can count: these will do */
+	return NULL;
+}
+
+static struct error *list_threads(struct threads *ts, const struct reader *r, bool first)
+{
+	size_t n;
+	struct error *err = read_tids(ts, r, &n);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < ts->n; i++)
+		ts->v[i]->listed = false;
+	for (size_t i = 0; i < n; i++) {
+		struct thread *th = threads_find(ts, ts->tids[i]);
+
+		if (!th) {
+			err = open_thread(ts, r, ts->tids[i], !first);
+			if (err)
+				return err;
+			th = threads_find(ts, ts->tids[i]);
+		}
+		if (th)
+			th->listed = true;
+	}
+	for (uint32_t i = 0; i < ts->n; i++)
+		if (!ts->v[i]->listed)
+			ts->v[i]->gone = true;
+	ts->listed_at = reader_now(r);
+	return NULL;
+}
+
+/* Joins an m with its thread. False: it has none yet. */
+static bool join_m(struct threads *ts, const struct reader *r, const struct m_look *m)
+{
+	pid_t tid = m->procid ? target_tid_from_inner(r->target, m->procid) : -1;
+	struct thread *th;
+
+	if (tid <= 0)
+		return false;
+	th = threads_find(ts, tid);
+	if (!th) {
+		error_free(open_thread(ts, r, tid, true));
+		th = threads_find(ts, tid);
+	}
+	if (th) {
+		th->m = m->m;
+		th->procid = m->procid;
+	}
+	return true;
+}
+
+static struct error *walk_ms(struct threads *ts, const struct reader *r)
+{
+	uint8_t bytes[2048];
+	gaddr_t at, head;
+	struct error *err;
+
+	if (r->m_span > sizeof(bytes))
+		return &err_corrupt;
+	err = target_read_u64(r->target, go_runtime_globals(r->rt)[GO_ALLM].addr, &head);
+	if (err)
+		return err;
+	ts->m_pending = false;
+	at = head;
+	for (uint32_t n = 0; at && n < M_MAX; n++) {
+		struct m_look m;
+
+		err = target_read(r->target, at, bytes, r->m_span);
+		if (err)
+			return err == &err_fault ? NULL : err;
+		m_parse(r->layout, at, bytes, &m);
+		if (!join_m(ts, r, &m))
+			ts->m_pending = true;
+		at = m.alllink;
+	}
+	ts->allm = head;
+	ts->walked_at = reader_now(r);
+	return NULL;
+}
+
+struct error *threads_init(struct threads *ts, const struct reader *r)
+{
+	struct error *err;
+
+	*ts = (struct threads){ 0 };
+	map64_init(&ts->by_tid);
+	target_cpu_ns(r->target, &ts->process_start_ns);
+	err = list_threads(ts, r, true);
+	ts->settled_at = reader_now(r);
+	return err;
+}
+
+void threads_deinit(struct threads *ts)
+{
+	for (uint32_t i = 0; i < ts->n; i++)
+		thread_free(ts->v[i]);
+	free(ts->v);
+	free(ts->tids);
+	map64_deinit(&ts->by_tid);
+	*ts = (struct threads){ 0 };
+}
+
+/* Threads that have ended, are settled and owe no capture. */
+static void forget_gone(struct threads *ts, struct tracer *tr)
+{
+	for (uint32_t i = 0; i < ts->n;) {
+		const struct thread *th = ts->v[i];
+
+		if (th->gone && !th->n_looks && !th->tracked && th->settled_ns >= th->cpu_ns &&
+		    !th->owed_ns && !tracer_owes(tr, th->tid))
+			drop_thread(ts, i);
+		else
+			i++;
+	}
+}
+
+/* Kept fresh at every tick, as it cannot be read any more when the process has ended. */
+static void read_process_clock(struct threads *ts, const struct reader *r)
+{
+	uint64_t now;
+
+	if (target_cpu_ns(r->target, &now) && now >= ts->process_start_ns + ts->process_ns)
+		ts->process_ns = now - ts->process_start_ns;
+}
+
+struct error *threads_update(struct threads *ts, const struct reader *r, struct tracer *tr)
+{
+	uint64_t now = reader_now(r), head = 0;
+	struct error *err = NULL;
+
+	read_process_clock(ts, r);
+	if (now - ts->listed_at >= list_every_ns) {
+		err = list_threads(ts, r, false);
+		forget_gone(ts, tr);
+	}
+	if (err || !go_runtime_globals(r->rt)[GO_ALLM].addr)
+		return err;
+	err = target_read_u64(r->target, go_runtime_globals(r->rt)[GO_ALLM].addr, &head);
+	if (!err && (head != ts->allm || ts->m_pending || now - ts->walked_at >= settle_every_ns))
+		err = walk_ms(ts, r);
+	return err;
+}
+
+/* Fills one request if the thread is on a CPU or waits for one. */
+static bool request(struct thread *th, const struct reader *r, struct tracer *tr,
+		    struct capture_request *rq)
+{
+	struct task_syscall call;
+	enum task_state state;
+
+	if (th->gone || tracer_owes(tr, th->tid))
+		return false;
+	state = task_read_syscall(th->task, &call);
+	if (state == TASK_GONE)
+		th->gone = true;
+	if (state != TASK_RUNNING)
+		return false;
+	*rq = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m } };
+	rq->t_tick = reader_now(r);
+	if (!task_read_times(th->task, &rq->before)) {
+		th->gone = true;
+		return false;
+	}
+	thread_clock(th, &rq->before, rq->t_tick);
+	return true;
+}
+
+size_t threads_running(struct threads *ts, const struct reader *r, struct tracer *tr,
+		       struct capture_request *rq, size_t cap)
+{
+	uint64_t now = reader_now(r);
+	uint32_t phase = ts->cold_next++ % COLD_SHARE;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < ts->n && n < cap; i++) {
+		struct thread *th = ts->v[i];
+		bool hot = now - th->moved_at < hot_ns;
+
+		if ((hot || i % COLD_SHARE == phase) && request(th, r, tr, &rq[n]))
+			n++;
+	}
+	return n;
+}
+
+struct error *thread_add_look(struct thread *th, struct profile_ref ref)
+{
+	if (th->n_looks == th->cap_looks) {
+		uint32_t cap = th->cap_looks ? th->cap_looks * 2 : 32;
+		struct profile_ref *looks = realloc(th->looks, cap * sizeof(*looks));
+
+		if (!looks)
+			return &err_nomem;
+		th->looks = looks;
+		th->cap_looks = cap;
+	}
+	th->looks[th->n_looks++] = ref;
+	return NULL;
+}
+
+void thread_clock(struct thread *th, const struct task_times *t, uint64_t now)
+{
+	if (t->cpu_ns > th->cpu_ns) {
+		th->cpu_ns = t->cpu_ns;
+		th->moved_at = now;
+	}
+}
+
+/* Spreads what one thread gained; returns the gain. */
+static uint64_t settle_thread(struct thread *th, struct profile *p, bool final)
+{
+	uint64_t gain = th->cpu_ns - th->settled_ns, due = gain + th->owed_ns;
+
+	th->settled_ns = th->cpu_ns;
+	th->owed_ns = 0;
+	if (th->n_looks) {
+		for (uint32_t i = 0; i < th->n_looks; i++) {
+			uint64_t share = oncpu_share(due, th->n_looks, i);
+
+			if (!profile_credit(p, th->looks[i], share))
+				profile_credit_unseen(p, share);
+		}
+		th->n_looks = 0;
+	} else if (final || th->gone) {
+		profile_credit_unseen(p, due);
+	} else {
+		th->owed_ns = due;
+	}
+	return gain;
+}
+
+/* What the process clock has beyond its threads' clocks: threads that nobody saw end. */
+static void settle_process(struct threads *ts, const struct reader *r, struct profile *p)
+{
+	read_process_clock(ts, r);
+	if (ts->process_ns > ts->gained_ns + ts->ended_ns) {
+		uint64_t ended = ts->process_ns - ts->gained_ns - ts->ended_ns;
+
+		profile_credit_ended(p, ended);
+		ts->ended_ns += ended;
+	}
+	if (ts->process_ns > ts->told_process_ns) {
+		profile_health_add(p, HEALTH_CPU_PROCESS, ts->process_ns - ts->told_process_ns);
+		ts->told_process_ns = ts->process_ns;
+	}
+}
+
+void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final)
+{
+	uint64_t now = reader_now(r);
+
+	if (!final && now - ts->settled_at < settle_every_ns)
+		return;
+	for (uint32_t i = 0; i < ts->n; i++) {
+		struct thread *th = ts->v[i];
+		struct task_times t;
+
+		if (!th->gone && task_read_times(th->task, &t))
+			thread_clock(th, &t, now);
+		else
+			th->gone = true;
+		ts->gained_ns += settle_thread(th, p, final);
+	}
+	if (final)
+		settle_process(ts, r, p);
+	ts->settled_at = now;
+}

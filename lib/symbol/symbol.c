@@ -1,0 +1,310 @@
+/*
+ * symbol.c: from a pc to named frames, each pc expanded once and then remembered.
+ *
+ * The rules about return addresses are those of a walk: the exact pc finds the function, the
+ * byte before a return address finds line and inlining (it lies in the CALL). Every logical frame
+ * is kept, also compiler-made and runtime ones; flags tell them apart and consumers choose.
+ *
+ * Must not know processes, stacks or formats.
+ *
+ * Upstream: src/runtime/symtab.go, traceback.go (showframe, elideWrapperCalling).
+ */
+#include "symbol/symbol.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "go/pclntab.h"
+
+enum {
+	INLINE_MAX = 64,	/* logical frames of one pc; deeper nests lose their outer ones */
+	NAME_MAX_BYTES = 64 * 1024,
+	HOW_BITS = 2,
+};
+
+struct expansion {
+	struct symbol_frame *v;
+	size_t n;
+};
+
+struct symbols {
+	struct go_runtime *rt;
+	const struct go_build *build;
+	gaddr_t vdso_start, vdso_end;
+	struct arena arena;
+	struct map64 by_pc;		/* pc and how -> index in expansions */
+	struct expansion *expansions;
+	uint32_t n, cap;
+};
+
+/* ---- pseudo frames ---- */
+
+#define PSEUDO_FRAME(text, more) {							\
+	.function = text, .printed = text, .module = "", .name = text, .file = "",	\
+	.abs_path = "", .flags = FRAME_PSEUDO | (more),					\
+}
+
+enum pseudo { PSEUDO_C, PSEUDO_VDSO, PSEUDO_GAP, PSEUDO_UNKNOWN };
+
+static const struct symbol_frame pseudo_frames[] = {
+	[PSEUDO_C]	 = PSEUDO_FRAME("[C]", FRAME_NATIVE),
+	[PSEUDO_VDSO]	 = PSEUDO_FRAME("[vdso]", FRAME_NATIVE),
+	[PSEUDO_GAP]	 = PSEUDO_FRAME("[gap]", 0),
+	[PSEUDO_UNKNOWN] = PSEUDO_FRAME("[unknown]", 0),
+};
+
+/* ---- life ---- */
+
+struct error *symbols_create(struct go_runtime *rt, struct symbols **ret)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return &err_nomem;
+	s->rt = rt;
+	s->build = go_runtime_build(rt);
+	arena_init(&s->arena);
+	map64_init(&s->by_pc);
+	*ret = s;
+	return NULL;
+}
+
+void symbols_destroy(struct symbols *s)
+{
+	if (!s)
+		return;
+	map64_deinit(&s->by_pc);
+	arena_deinit(&s->arena);
+	free(s->expansions);
+	free(s);
+}
+
+void symbols_set_vdso(struct symbols *s, gaddr_t start, gaddr_t end)
+{
+	s->vdso_start = start;
+	s->vdso_end = end;
+}
+
+/* ---- one frame ---- */
+
+/* The name as the runtime prints it, in the arena; NULL when memory is short. */
+static char *printed_name(struct symbols *s, const char *full)
+{
+	size_t cap = strnlen(full, NAME_MAX_BYTES) + sizeof("[...]");
+	_cleanup_free_ char *buf = malloc(cap);
+
+	if (!buf)
+		return NULL;
+	if (name_print(full, buf, cap))
+		return arena_strndup(&s->arena, full, NAME_MAX_BYTES);
+	return arena_strndup(&s->arena, buf, strlen(buf));
+}
+
+/* "net/http" + "/" + "server.go"; files of package main carry its import path. */
+static const char *relative_file(struct symbols *s, const struct symbol_frame *f)
+{
+	const char *slash = strrchr(f->abs_path, '/');
+	const char *base = slash ? slash + 1 : f->abs_path;
+	const char *path = f->module;
+	size_t path_len, base_len = strlen(base);
+	char *file;
+
+	if (!strcmp(path, "main") && *s->build->path)
+		path = s->build->path;
+	if (!*base || !*path)
+		return base;
+	path_len = strlen(path);
+	file = arena_alloc(&s->arena, path_len + 1 + base_len + 1);
+	if (!file)
+		return NULL;
+	memcpy(file, path, path_len);
+	file[path_len] = '/';
+	memcpy(file + path_len + 1, base, base_len);
+	return file;
+}
+
+/* Import path, rest and full name, without the linker's escapes. False when memory is short. */
+static bool fill_names(struct symbols *s, const char *table_name, struct symbol_frame *f)
+{
+	size_t len, printed_len, module_len;
+	const char *rest;
+	char *printed, *function = NULL, *module;
+
+	printed = printed_name(s, table_name);
+	if (!printed)
+		return false;
+	name_split(printed, &len, &rest);
+	printed_len = strlen(printed);
+	if (memchr(printed, '%', len)) {
+		function = arena_strndup(&s->arena, printed, printed_len);
+		if (!function)
+			return false;
+		name_unescape(function);
+	}
+	f->printed = printed;
+	f->function = function ? function : printed;
+	f->name = f->function + strlen(f->function) - strlen(rest);
+	/* What stands between them is the dot, or nothing where there is no package. */
+	module_len = len ? (size_t)(f->name - f->function) - 1 : 0;
+	module = arena_strndup(&s->arena, f->function, module_len);
+	f->module = module;
+	return module != NULL;
+}
+
+static bool fill_frame(struct symbols *s, const struct go_line *line, struct symbol_frame *f)
+{
+	if (!fill_names(s, line->function, f))
+		return false;
+	f->abs_path = line->file;
+	f->line = line->line > 0 ? (uint32_t)line->line : 0;
+	f->start_line = line->start_line > 0 ? (uint32_t)line->start_line : 0;
+	f->entry = line->entry;
+	f->flags = (line->inlined ? FRAME_INLINED : 0) | (line->wrapper ? FRAME_WRAPPER : 0);
+	if (name_runtime_hidden(line->function, s->build->minor))
+		f->flags |= FRAME_RUNTIME_HIDDEN;
+	if (name_in_app(f->module, s->build->main_module))
+		f->flags |= FRAME_IN_APP;
+	f->file = relative_file(s, f);
+	return f->file != NULL;
+}
+
+/* ---- one pc ---- */
+
+static struct error *expand_pseudo(struct symbols *s, enum pseudo which, gaddr_t pc, struct expansion *ret)
+{
+	struct symbol_frame *f = arena_alloc(&s->arena, sizeof(*f));
+
+	if (!f)
+		return &err_nomem;
+	*f = pseudo_frames[which];
+	f->entry = pc;
+	*ret = (struct expansion){ .v = f, .n = 1 };
+	return NULL;
+}
+
+static struct error *expand_go(struct symbols *s, gaddr_t pc, enum symbol_pc how, struct expansion *ret)
+{
+	struct go_line lines[INLINE_MAX];
+	struct symbol_frame *v;
+	struct go_func f;
+	size_t n = 0;
+
+	pc = go_pc_real(s->rt, pc);
+	if (go_func_find(s->rt, pc, &f))
+		n = go_lines(s->rt, how == SYMBOL_RETURN && pc > f.entry ? pc - 1 : pc, lines, INLINE_MAX);
+	if (!n)
+		return expand_pseudo(s, PSEUDO_UNKNOWN, pc, ret);
+	v = arena_alloc(&s->arena, n * sizeof(*v));
+	if (!v)
+		return &err_nomem;
+	for (size_t i = 0; i < n; i++)
+		if (!fill_frame(s, &lines[i], &v[i]))
+			return &err_nomem;
+	*ret = (struct expansion){ .v = v, .n = n };
+	return NULL;
+}
+
+static struct error *expand(struct symbols *s, gaddr_t pc, enum symbol_pc how, struct expansion *ret)
+{
+	bool vdso = pc >= s->vdso_start && pc < s->vdso_end;
+
+	switch (how) {
+	case SYMBOL_NATIVE:
+		return expand_pseudo(s, vdso ? PSEUDO_VDSO : PSEUDO_C, pc, ret);
+	case SYMBOL_GAP:
+		return expand_pseudo(s, PSEUDO_GAP, pc, ret);
+	default:
+		return expand_go(s, pc, how, ret);
+	}
+}
+
+static struct error *remember(struct symbols *s, uint64_t key, struct expansion e)
+{
+	struct error *err;
+
+	if (s->n == s->cap) {
+		uint32_t cap = s->cap ? s->cap * 2 : 256;
+		struct expansion *v = cap < s->cap ? NULL : realloc(s->expansions, cap * sizeof(*v));
+
+		if (!v)
+			return &err_nomem;
+		s->expansions = v;
+		s->cap = cap;
+	}
+	err = map64_put(&s->by_pc, key, s->n);
+	if (err)
+		return err;
+	s->expansions[s->n++] = e;
+	return NULL;
+}
+
+struct error *symbol_expand(struct symbols *s, gaddr_t pc, enum symbol_pc how,
+			    const struct symbol_frame **ret, size_t *n)
+{
+	uint64_t key = pc << HOW_BITS | (uint64_t)how;
+	struct expansion e;
+	struct error *err;
+	uint32_t at;
+
+	/* No user address has its top bits set; what comes so is no code, and its key would not be its own. */
+	if (pc >> (64 - HOW_BITS) && how != SYMBOL_GAP) {
+		*ret = &pseudo_frames[how == SYMBOL_NATIVE ? PSEUDO_C : PSEUDO_UNKNOWN];
+		*n = 1;
+		return NULL;
+	}
+	at = map64_get(&s->by_pc, key);
+	if (at == MAP_NONE) {
+		err = expand(s, pc, how, &e);
+		if (!err)
+			err = remember(s, key, e);
+		if (err)
+			return err;
+		at = s->n - 1;
+	}
+	*ret = s->expansions[at].v;
+	*n = s->expansions[at].n;
+	return NULL;
+}
+
+/* ---- what a traceback shows ---- */
+
+static bool is_gopanic(const struct symbol_frame *f)
+{
+	return !strcmp(f->function, "runtime.gopanic");
+}
+
+/* A wrapper is shown when it called a panic and not what it wraps. */
+static bool starts_panic(const struct symbol_frame *f)
+{
+	return is_gopanic(f) || !strcmp(f->function, "runtime.sigpanic") ||
+	       !strcmp(f->function, "runtime.panicwrap");
+}
+
+/* By itself, without what is special about gopanic. */
+static bool shown_alone(const struct symbol_frame *const *frames, size_t i)
+{
+	const struct symbol_frame *f = frames[i];
+
+	if (f->flags & FRAME_PSEUDO)
+		return true;
+	if (f->flags & FRAME_WRAPPER && !(i && starts_panic(frames[i - 1])))
+		return false;
+	return !(f->flags & FRAME_RUNTIME_HIDDEN);
+}
+
+bool symbol_shown(const struct symbol_frame *const *frames, size_t n, size_t i)
+{
+	if (i >= n)
+		return false;
+	if (shown_alone(frames, i))
+		return true;
+	/* It marks the border between the code that panicked and the deferred code above it. */
+	if (frames[i]->flags & FRAME_WRAPPER || !is_gopanic(frames[i]))
+		return false;
+	for (size_t j = 0; j < i; j++)
+		if (shown_alone(frames, j))
+			return true;
+	return false;
+}

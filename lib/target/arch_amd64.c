@@ -1,0 +1,99 @@
+/*
+ * arch_amd64.c: what is special about x86-64: the kernel's register set, its numbers of system
+ * calls, and how a wait that a stop cut short is made to restart.
+ *
+ * Upstream text: arch/x86/include/uapi/asm/ptrace-abi.h, arch/x86/entry/syscalls/syscall_64.tbl,
+ * and arch_do_signal_or_restart in arch/x86/kernel/signal.c, which decides by rax what becomes of
+ * an interrupted call.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+
+#include "target/arch.h"
+
+/* The kernel's own: not in errno.h, as a program never sees it. Restart unless a handler runs. */
+enum { KERNEL_ERESTARTNOHAND = 514 };
+
+/* Newer than the C library's headers may be. */
+enum { NR_EPOLL_PWAIT2 = 441, NR_FUTEX_WAITV = 449, NR_FUTEX_WAIT = 455 };
+
+static uint64_t raw_word(const struct regs *r, size_t offset)
+{
+	uint64_t v;
+
+	memcpy(&v, r->raw + offset, sizeof(v));
+	return v;
+}
+
+static bool amd64_regs_parse(struct regs *r)
+{
+	if (r->raw_len != sizeof(struct user_regs_struct))
+		return false;
+	r->pc = raw_word(r, offsetof(struct user_regs_struct, rip));
+	r->sp = raw_word(r, offsetof(struct user_regs_struct, rsp));
+	r->bp = raw_word(r, offsetof(struct user_regs_struct, rbp));
+	/* The kernel, too, looks at 32 bits; negative means: not in a call. */
+	int32_t nr = (int32_t)raw_word(r, offsetof(struct user_regs_struct, orig_rax));
+	r->syscall_nr = nr >= 0 ? nr : -1;
+	r->syscall_ret = (int64_t)raw_word(r, offsetof(struct user_regs_struct, rax));
+	return true;
+}
+
+static bool listed(int64_t nr, const int32_t *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i] == nr)
+			return true;
+	return false;
+}
+
+static bool amd64_syscall_waits(int64_t nr)
+{
+	static const int32_t waits[] = {
+		SYS_futex, SYS_epoll_wait, SYS_epoll_pwait, NR_EPOLL_PWAIT2, SYS_nanosleep,
+		SYS_clock_nanosleep, SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6,
+		SYS_restart_syscall, NR_FUTEX_WAIT, NR_FUTEX_WAITV,
+	};
+
+	return listed(nr, waits, sizeof(waits) / sizeof(*waits));
+}
+
+static uint64_t amd64_heal_value(const struct regs *r)
+{
+	(void)r;
+	return (uint64_t)-(int64_t)KERNEL_ERESTARTNOHAND;
+}
+
+static bool amd64_heal_interrupted_wait(struct regs *r)
+{
+	/* Only calls that were seen to end in EINTR by a stop, and to survive their restart. */
+	static const int32_t healed[] = { SYS_epoll_wait, SYS_epoll_pwait, NR_EPOLL_PWAIT2, SYS_recvfrom };
+
+	if (r->syscall_ret != -EINTR || !listed(r->syscall_nr, healed, sizeof(healed) / sizeof(*healed)))
+		return false;
+	uint64_t v = amd64_heal_value(r);
+	memcpy(r->raw + offsetof(struct user_regs_struct, rax), &v, sizeof(v));
+	r->syscall_ret = (int64_t)v;
+	return true;
+}
+
+const struct arch arch_amd64 = {
+	.name = "amd64",
+	.elf_machine = EM_X86_64,
+	.page_size = 4096,
+	.min_frame = 8,
+	.syscall_names = "",
+	.regs_parse = amd64_regs_parse,
+	.syscall_waits = amd64_syscall_waits,
+	.heal_interrupted_wait = amd64_heal_interrupted_wait,
+	.heal_user_offset = offsetof(struct user, regs.rax),
+	.heal_value = amd64_heal_value,
+};
+
+const struct arch *arch_host(void)
+{
+	return &arch_amd64;
+}

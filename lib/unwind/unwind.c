@@ -1,0 +1,146 @@
+/*
+ * unwind.c: the walk as a whole. It keeps the output, decides what to do outside Go code and
+ * names the ways a walk can end; a step over a Go frame is in unwind_go.c.
+ *
+ * A walk sees nothing but copied bytes and the program's own tables: no process, no clock. Each
+ * step either appends a frame or ends the walk, so `cap` bounds the work whatever the bytes say.
+ *
+ * Upstream: src/runtime/traceback.go (unwinder; gentraceback before Go 1.21).
+ */
+#include "unwind/unwind_impl.h"
+
+#include <string.h>
+
+enum {
+	LOWEST_CODE = 0x1000,		/* the first page is never mapped */
+};
+
+/* User addresses of a 64-bit CPU with four levels of page tables. */
+static const gaddr_t highest_code = (gaddr_t)1 << 47;
+
+static const char *const end_names[UNWIND_END_COUNT] = {
+	[UNWIND_COMPLETE]	= "complete",
+	[UNWIND_DEPTH]		= "deeper than the limit",
+	[UNWIND_NO_MEMORY]	= "its stack was not read to the end",
+	[UNWIND_NO_FUNCTION]	= "a return address in no function",
+	[UNWIND_NO_DELTA]	= "a frame of unknown size",
+	[UNWIND_NATIVE]		= "code that is no Go code",
+	[UNWIND_BAD_SP]		= "the stack pointer left the stack",
+	[UNWIND_SPWRITE]	= "a function that moves the stack pointer",
+	[UNWIND_NOWHERE]	= "nothing to start from",
+};
+
+const char *unwind_end_name(enum unwind_end end)
+{
+	return (unsigned int)end < UNWIND_END_COUNT ? end_names[end] : "unknown";
+}
+
+gaddr_t pc_frame_lookup(const struct pc_frame *f, gaddr_t entry)
+{
+	/* At its entry a function has not called anything yet: it has never run. */
+	return f->kind == PC_RETURN && f->pc > entry ? f->pc - 1 : f->pc;
+}
+
+bool walk_read(const struct walk *w, gaddr_t addr, uint64_t *ret)
+{
+	for (size_t i = 0; i < w->mem->n; i++) {
+		const struct mem_view *v = &w->mem->views[i];
+
+		if (addr < v->low || v->len < sizeof(*ret) || addr - v->low > v->len - sizeof(*ret))
+			continue;
+		memcpy(ret, v->bytes + (addr - v->low), sizeof(*ret));
+		return true;
+	}
+	return false;
+}
+
+bool walk_end(struct walk *w, enum unwind_end end)
+{
+	w->end = end;
+	return false;
+}
+
+bool walk_emit(struct walk *w, gaddr_t pc, enum pc_kind kind)
+{
+	if (w->n == w->cap)
+		return walk_end(w, UNWIND_DEPTH);
+	w->out[w->n++] = (struct pc_frame){ .pc = pc, .kind = kind };
+	return true;
+}
+
+static bool place_holds(const struct unwind_place *p, gaddr_t sp)
+{
+	return p->lo <= sp && sp < p->hi;
+}
+
+bool walk_can_jump(const struct walk *w)
+{
+	const struct unwind_place *g = &w->start->goroutine;
+
+	return !w->jumped && g->pc && !place_holds(g, w->at.sp);
+}
+
+void walk_jump(struct walk *w)
+{
+	w->at = w->start->goroutine;
+	w->first = true;
+	w->jumped = true;
+}
+
+void walk_set_bounds(struct walk *w)
+{
+	const struct unwind_place *g = &w->start->goroutine;
+	bool on_goroutine = place_holds(g, w->at.sp);
+
+	w->at.lo = on_goroutine ? g->lo : 0;
+	w->at.hi = on_goroutine ? g->hi : 0;
+}
+
+/* Could there be code at pc at all? Decides between "C code" and "garbage". */
+static bool plausible_code(const struct walk *w, gaddr_t pc)
+{
+	return pc >= LOWEST_CODE && pc < highest_code && !place_holds(&w->at, pc);
+}
+
+/* The walk has come to code that is in no Go function. */
+static bool walk_native(struct walk *w)
+{
+	if (!plausible_code(w, w->at.pc))
+		return walk_end(w, UNWIND_NO_FUNCTION);
+	if (!walk_emit(w, w->at.pc, PC_NATIVE))
+		return false;
+	if (!w->start->in_c || !walk_can_jump(w))
+		return walk_end(w, UNWIND_NATIVE);
+	walk_jump(w);
+	return true;
+}
+
+static bool walk_step(struct walk *w)
+{
+	gaddr_t pc = go_pc_real(w->rt, w->at.pc);
+	struct go_func f;
+
+	if (w->at.kind == PC_NATIVE || !go_func_find(w->rt, pc, &f))
+		return walk_native(w);
+	return walk_go(w, &f, pc);
+}
+
+size_t unwind(struct go_runtime *rt, const struct unwind_start *start,
+	      const struct unwind_memory *mem, struct pc_frame *out, size_t cap, enum unwind_end *end)
+{
+	struct walk w = {
+		.rt = rt, .start = start, .mem = mem, .out = out, .cap = cap,
+		.at = start->at, .first = true, .min_frame = arch_host()->min_frame,
+		.end = UNWIND_NOWHERE,
+	};
+	bool on = true;
+
+	if (start->native_first)
+		on = walk_emit(&w, start->native_pc, PC_NATIVE);
+	if (on && !start->at.pc)
+		on = walk_end(&w, start->native_first ? UNWIND_NATIVE : UNWIND_NOWHERE);
+	while (on)
+		on = walk_step(&w);
+	*end = w.end;
+	return w.n;
+}

@@ -1,0 +1,5 @@
+package main
+
+import "example.org/goprof/targets/asmfn"
+
+func init() { targets["asmfn"] = asmfn.Main }

@@ -1,0 +1,8 @@
+//go:build go1.18
+// +build go1.18
+
+package main
+
+import "example.org/goprof/targets/generics"
+
+func init() { targets["generics"] = generics.Main }

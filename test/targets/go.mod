@@ -1,0 +1,3 @@
+module example.org/goprof/targets
+
+go 1.19
