@@ -89,7 +89,7 @@ warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwr
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 base_flags := -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(san_flags)
 includes := -Ilib -I. $(if $(proto_src),-isystem $(B)/gen) $(pkg_cflags)
-compile = $(CC) $(base_flags) $(warnings) $(CPPFLAGS) $(extra) $(includes) -MMD -MP -c -o $@ $<
+compile = $(CC) $(base_flags) $(warnings) $(CPPFLAGS) $(extra) $(includes) -MD -MP -c -o $@ $<
 
 $(B)/cmd/%.o $(B)/lib/sentry/%.o: private extra = -DGOPROF_VERSION='"$(VERSION)"'
 $(B)/test/%.o: private extra = -Itest
@@ -149,7 +149,8 @@ $(B)/libcmd.list: FORCE
 $(B)/libfake.list: FORCE
 	@$(call same,$(fake_obj))
 
-# Generated headers must exist before the first compilation asks for them; -MMD knows the rest.
+# Generated headers must exist before the first compilation asks for them; -MD knows the rest (not
+# -MMD, which leaves out what comes by -isystem, and that is where they are).
 $(B)/%.o: %.c $(B)/flags | $(gen_hdr)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -163,7 +164,7 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h &: lib/export/%.proto
 # Written by protoc-c: its warnings are not ours.
 $(B)/gen/%.o: $(B)/gen/%.c $(B)/flags
 	$(call say,CC,$(<F))
-	$(Q)$(CC) $(base_flags) -w $(CPPFLAGS) $(includes) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(base_flags) -w $(CPPFLAGS) $(includes) -MD -MP -c -o $@ $<
 
 # Anew each time and by q, not r: files of two folders may share a name.
 $(libgoprof): $(lib_obj)

@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cmd/options.h"
+#include "cmd/program.h"
 #include "cmd/words.h"
 #include "target/tracer.h"
 
@@ -26,8 +27,8 @@
 #endif
 
 static const char run_more[] =
-	"The exit status is CMD's (128 + n when signal n killed it), whatever became of the\n"
-	"profile; 125, 126 and 127 only when CMD was not started.\n";
+	"The exit status is CMD's (128 + n when signal n killed it), whatever became of\n"
+	"the profile; 125, 126 and 127 only when CMD was not started.\n";
 static const char attach_more[] =
 	"Ends after --duration, at Ctrl-C or when the process ends; the process runs on.\n"
 	"SIGUSR1 closes the current window and writes it.\n";
@@ -107,7 +108,7 @@ static struct error *unknown_command(const char *word)
 	const char *near = NULL;
 	unsigned int least = UINT32_MAX;
 
-	if (access(word, X_OK) == 0)
+	if (program_is_executable(word))
 		return error_todo(err, strchr(word, '/') ?
 				  "goprof run %s      (goprof --help lists the commands)" :
 				  "goprof run ./%s      (goprof --help lists the commands)", word);

@@ -309,7 +309,8 @@ static void print_summary(const struct dump *d)
 		return;
 	say("%s goroutine%s of %d (%s, %s) in %s; %s thread%s held%s%s",
 	    count_text(d->shown, count), d->shown == 1 ? "" : "s", target_pid(d->target),
-	    target_exe_path(d->target), go_runtime_build(d->rt)->version, duration_text(s->took_ns, took),
+	    target_exe_path(d->target), go_runtime_build(d->rt)->version,
+	    s->took_ns < NSEC_PER_MSEC ? instant_text(s->took_ns, took) : duration_text(s->took_ns, took),
 	    s->threads_held ? count_text(s->threads_held, threads) : "no", s->threads_held == 1 ? "" : "s",
 	    s->threads_held ? " " : "", s->threads_held ? instant_text(s->held_ns, held) : "");
 }

@@ -195,7 +195,7 @@ static size_t count_shown(const struct goroutine_text_in *in, size_t n, bool all
 	return shown;
 }
 
-/* Adds the shown frames but those numbered [skip_from, skip_to). */
+/* Adds the shown frames but those numbered [skip_from, skip_to); SIZE_MAX: to the end, without a word. */
 static void add_frames(struct buf *out, const struct goroutine_text_in *in, size_t n, bool all,
 		       size_t skip_from, size_t skip_to)
 {
@@ -204,7 +204,7 @@ static void add_frames(struct buf *out, const struct goroutine_text_in *in, size
 	for (size_t i = 0; i < n; i++) {
 		if (!is_shown(in, i, all))
 			continue;
-		if (number == skip_from && skip_to > skip_from)
+		if (number == skip_from && skip_to > skip_from && skip_to != SIZE_MAX)
 			buf_addf(out, "...%zu frames elided...\n", skip_to - skip_from);
 		if (number < skip_from || number >= skip_to)
 			add_frame(out, in, i);
@@ -212,18 +212,31 @@ static void add_frames(struct buf *out, const struct goroutine_text_in *in, size
 	}
 }
 
+/*
+ * How many shown frames are left out behind the innermost ones: all but the outermost fifty, or,
+ * where those are not known, everything behind the first hundred.
+ */
+static size_t frames_skipped(const struct goroutine_text_in *in, size_t shown)
+{
+	size_t most = FRAMES_INNER + FRAMES_OUTER;
+
+	return in->go_minor >= MINOR_SHORTENS_MIDDLE && shown > most ? shown - most : 0;
+}
+
 static void add_stack(struct buf *out, const struct goroutine_text_in *in)
 {
-	size_t n = frames_walked(in), shown = count_shown(in, n, false), skip = 0;
+	size_t n = frames_walked(in), shown = count_shown(in, n, false), skip;
 	bool all = !shown, whole = !in->cut && !in->missing;
 
 	if (all)
 		shown = n;
-	/* Where the outermost frames are not known, the last ones are no reason to leave others out. */
-	if (in->go_minor >= MINOR_SHORTENS_MIDDLE && whole && shown > FRAMES_INNER + FRAMES_OUTER)
-		skip = shown - FRAMES_INNER - FRAMES_OUTER;
-	add_frames(out, in, n, all, FRAMES_INNER, FRAMES_INNER + skip);
-	if (in->cut || (in->go_minor < MINOR_SHORTENS_MIDDLE && shown == FRAMES_LEGACY))
+	skip = frames_skipped(in, shown);
+	if (whole)
+		add_frames(out, in, n, all, FRAMES_INNER, FRAMES_INNER + skip);
+	else
+		add_frames(out, in, n, all, shown - skip, SIZE_MAX);
+	if (in->cut || (!whole && skip) ||
+	    (in->go_minor < MINOR_SHORTENS_MIDDLE && shown == FRAMES_LEGACY))
 		buf_adds(out, elided);
 	else if (in->missing && n == in->n)
 		buf_addf(out, "\t(the frames outside of these are missing: %s)\n", in->missing);

@@ -13,25 +13,24 @@
 enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };
 
 /* Adds text word by word, broken before column 80 and continued at HELP_COLUMN. */
-static void wrap(struct buf *b, size_t column, const char *text)
+static void wrap(struct buf *b, const char *text)
 {
+	size_t column = HELP_COLUMN;
+
 	while (*text) {
 		size_t len = strcspn(text, " ");
 
-		if (column + len > HELP_WIDTH) {
+		if (column > HELP_COLUMN && column + 1 + len > HELP_WIDTH) {
 			buf_addf(b, "\n%*s", HELP_COLUMN, "");
 			column = HELP_COLUMN;
+		} else if (column > HELP_COLUMN) {
+			buf_addc(b, ' ');
+			column++;
 		}
 		buf_add(b, text, len);
 		column += len;
-		text += len;
-		if (*text == ' ' && column < HELP_WIDTH)
-			buf_addc(b, ' ');
-		column += *text == ' ';
-		text += strspn(text, " ");
+		text += len + strspn(text + len, " ");
 	}
-	while (b->len && b->data[b->len - 1] == ' ')
-		b->len--;
 	buf_addc(b, '\n');
 }
 
@@ -50,7 +49,7 @@ static void option_help(struct buf *b, const struct option_row *row)
 		buf_addf(b, "%-*s", HELP_COLUMN, names);
 	else
 		buf_addf(b, "%s\n%*s", names, HELP_COLUMN, "");
-	wrap(b, HELP_COLUMN, text);
+	wrap(b, text);
 }
 
 static void options_help(const struct command *c, struct buf *b)

@@ -6,7 +6,8 @@
  *	- allgs[0] is the g that was made for the main goroutine: goid 1, starting in runtime.main;
  *	- a g says that it is itself (g.sched.g), its status exists, its stack is one, its goid is its
  *	  own, and it starts at the first byte of a Go function;
- *	- an m and its g0 point to each other, and the last m of the list (m0) is a live thread.
+ *	- an m and its g0 point to each other, its curg is a g and its p is one of allp, the list of
+ *	  ms ends at m 0, and ms name threads of the process.
  * The process runs on meanwhile: a g that is just being made breaks rules for a moment. Therefore
  * few gs may be odd, and a look that fails is repeated before it counts.
  *
@@ -21,7 +22,12 @@ enum {
 	ATTEMPTS = 4,
 	GS = 64,		/* looked at, from the front of allgs */
 	GS_MAX = 1 << 28,	/* more is no length */
-	MS_MAX = 1 << 17,
+	/*
+	 * m0 gets its thread's number when it begins to schedule, then runtime.main makes sysmon's m
+	 * before anything else. Until then there are the main goroutine and, with cgo, an extra one.
+	 */
+	STARTING_GS = 2,
+	MS_MAX = 1 << 16,
 	G_BYTES = 1024, M_BYTES = 4096,
 };
 
@@ -159,7 +165,7 @@ static enum verdict check_main(struct look *k)
 	struct go_func f;
 
 	if (g->goid == 0 && is_dead(g))
-		return k->allglen == 1 ? NOT_UP : misfit(k, "the first goroutine has no goid");
+		return k->allglen <= STARTING_GS ? NOT_UP : misfit(k, "the first goroutine has no goid");
 	if (!go_func_find(k->rt, g->startpc, &f) || f.entry != g->startpc)
 		return misfit(k, "the first goroutine does not start at a Go function");
 	if (g->goid == 1 && strcmp(go_func_name(k->rt, &f), "runtime.main") != 0)
@@ -195,35 +201,82 @@ static bool is_thread(const struct look *k, uint64_t procid)
 	       target_tid_from_inner(k->rt->process->target, (pid_t)procid) > 0;
 }
 
-static bool g0_links_back(const struct look *k, const struct m_look *m)
+/* Does the word at `at` hold `value`? */
+static bool links(const struct look *k, gaddr_t at, gaddr_t value)
 {
-	uint64_t back;
-	struct error *err = target_read_u64(k->t, m->g0 + (uint64_t)k->rt->layout.f[GO_G_M].offset, &back);
+	uint64_t v;
+	struct error *err = target_read_u64(k->t, at, &v);
 
-	if (!err)
-		return back == m->m;
 	error_free(err);
-	return false;
+	return !err && v == value;
+}
+
+/* What the list of ms said about threads. */
+struct census {
+	uint64_t with_p, strange;	/* ms that hold a P, and those whose thread is not there */
+	bool any;			/* some m is a thread of the process */
+	struct m_look last;
+};
+
+/*
+ * Few claims hold for all ms: extra ones (of C threads) may name threads that are gone, and even
+ * m0's thread can end by a raw exit(2). But an m that holds a P is running or about to, and the
+ * end of the list is m0, whose thread exists or existed for as long as the process.
+ */
+static void count_m(struct look *k, const struct m_look *m, struct census *c)
+{
+	c->last = *m;
+	if (!m->procid || (!m->p && c->any))
+		return;
+	if (is_thread(k, m->procid))
+		c->any = true;
+	else
+		c->strange += m->p != 0;
+	c->with_p += m->p != 0;
+}
+
+/* Links of an m that hold at any instant: what they lead to never moves and is never freed. */
+static bool is_g(const struct look *k, gaddr_t g)
+{
+	return links(k, g + (uint64_t)k->rt->layout.f[GO_G_SCHED_G].offset, g);
+}
+
+static bool is_p(const struct look *k, gaddr_t p)
+{
+	gaddr_t allp = k->rt->globals[GO_ALLP].addr;
+	uint64_t array;
+	uint32_t id;
+	struct error *err;
+
+	if (!allp || !go_has(&k->rt->layout, GO_P_ID))
+		return true;	/* cannot be asked */
+	err = target_read_u32(k->t, p + (uint64_t)k->rt->layout.f[GO_P_ID].offset, &id);
+	if (!err)
+		err = target_read_u64(k->t, allp, &array);
+	error_free(err);
+	return !err && id <= INT16_MAX && links(k, array + 8 * (uint64_t)id, p);
 }
 
 static enum verdict check_m(struct look *k, const struct m_look *m)
 {
-	if (!m->g0 || !g0_links_back(k, m))
-		return misfit(k, "the g0 of m %lld does not point back to it", (long long)m->id);
-	return FITS;
+	const char *what = NULL;
+
+	if (!m->g0 || !links(k, m->g0 + (uint64_t)k->rt->layout.f[GO_G_M].offset, m->m))
+		what = "has a g0 that does not point back to it";
+	else if (m->curg && !is_g(k, m->curg))
+		what = "runs something that is no g";
+	else if (m->p && !is_p(k, m->p))
+		what = "holds something that is no p";
+	return what ? misfit(k, "m %lld %s", (long long)m->id, what) : FITS;
 }
 
-/*
- * m0 is the end of the list: it is never taken off, and its thread never ends (a dead main
- * goroutine leaves it parked). Of other ms, extra ones may name threads that are gone.
- */
-static enum verdict check_ms(struct look *k)
+static enum verdict walk_ms(struct look *k, struct census *c)
 {
 	const struct go_layout *l = &k->rt->layout;
-	uint64_t at = k->allm, with_p = 0, strange = 0;
+	uint64_t at = k->allm;
 	size_t len = m_span(l);
 	uint8_t bytes[M_BYTES];
-	struct m_look m = { 0 };
+	struct m_look m;
 
 	if (len > sizeof(bytes))
 		return misfit(k, "an m is longer than any known one");
@@ -238,16 +291,26 @@ static enum verdict check_ms(struct look *k)
 		m_parse(l, at, bytes, &m);
 		if (check_m(k, &m) != FITS)
 			return MISFIT;
-		if (m.p && m.procid) {
-			with_p++;
-			strange += !is_thread(k, m.procid);
-		}
+		count_m(k, &m, c);
 	}
-	if (m.procid == 0)
-		return NOT_UP;
-	if (!is_thread(k, m.procid) || strange * 4 > with_p)
+	return FITS;
+}
+
+static enum verdict check_ms(struct look *k)
+{
+	struct census c = { 0 };
+	enum verdict v = walk_ms(k, &c);
+
+	if (v != FITS)
+		return v;
+	if (c.last.id != 0)
+		return misfit(k, "the list of ms ends at m %lld and not at m 0", (long long)c.last.id);
+	if (c.last.procid == 0 || k->n_ms < 2)
+		return k->allglen <= STARTING_GS ? NOT_UP
+						 : misfit(k, "m 0 has no thread or is alone");
+	if (!c.any || c.strange * 2 > c.with_p)
 		return misfit(k, "m.procid is not a thread of the process (m0: %llu)",
-			      (unsigned long long)m.procid);
+			      (unsigned long long)c.last.procid);
 	return FITS;
 }
 
@@ -332,7 +395,7 @@ static bool has_core(const struct go_layout *l)
 	static const enum go_field core[] = {
 		GO_G_STACK_LO, GO_G_STACK_HI, GO_G_M, GO_G_SCHED_SP, GO_G_SCHED_PC, GO_G_SCHED_G,
 		GO_G_ATOMICSTATUS, GO_G_GOID, GO_G_STARTPC, GO_M_G0, GO_M_PROCID, GO_M_CURG, GO_M_P,
-		GO_M_ALLLINK,
+		GO_M_ID, GO_M_ALLLINK,
 	};
 
 	for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)

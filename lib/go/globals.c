@@ -5,7 +5,7 @@
  * by a rule over the memory operands of one runtime function that cannot do its work without it.
  * A rule gives an address only when exactly one fits: a wrong variable would make every later
  * answer wrong, a missing one only switches a part off. Whatever its source, an address outside
- * the module's writable data is refused. Contents are not looked at here; that is check.c.
+ * the module's writable memory is refused. Contents are not looked at here; that is check.c.
  *
  * Upstream, the functions read by the rules: src/runtime/proc.go (allgadd, forEachGRace,
  * mcommoninit, mReserveID, retake, procresize), runtime2.go (waitReason.String).
@@ -20,7 +20,7 @@ enum {
 	OPERANDS_MAX = 512,
 };
 
-/* A memory operand with a known address inside the writable data, in the order of the code. */
+/* A memory operand with a known address inside writable memory, in the order of the code. */
 struct operand {
 	gaddr_t addr;		/* biased */
 	uint8_t size;		/* 0: LEA */
@@ -178,11 +178,20 @@ static const struct rule rules[] = {
 
 /* ---- operands of a function ---- */
 
+/*
+ * By segments: the bounds in moduledata are of single sections, whose order is the linker's choice
+ * (ld puts .data before .noptrdata, Go's own linker behind).
+ */
 static bool in_data(const struct go_module *m, gaddr_t addr)
 {
 	gaddr_t a = addr - m->bias;
+	size_t n;
+	const struct segment *v = image_segments(m->image, &n);
 
-	return a >= m->noptrdata && a < m->enoptrbss;
+	for (size_t i = 0; i < n; i++)
+		if ((v[i].flags & SEGMENT_WRITE) && a >= v[i].vaddr && a - v[i].vaddr < v[i].memsz)
+			return true;
+	return false;
 }
 
 static void operands_read(struct go_runtime *rt, const struct go_func *f, struct operands *ret)

@@ -2,7 +2,7 @@
  * go_impl.h: what the files of lib/go share. Nobody outside includes this.
  *
  * Who fills what: process.c opens and owns; buildinfo.c -> build; moduledata.c -> modules;
- * pclntab.c works on modules; layout.c -> layout; globals.c -> globals; check.c -> checked, caps.
+ * pclntab_*.c and lines.c work on modules; layout.c -> layout; globals.c -> globals; check.c -> checked, caps.
  */
 #ifndef GOPROF_GO_GO_IMPL_H
 #define GOPROF_GO_GO_IMPL_H
@@ -32,7 +32,7 @@ struct go_module {
 	uint64_t funcnametab_size, cutab_size, filetab_size, pctab_size, functab_size;
 	gaddr_t ftab;		/* the sorted {entry, offset} array */
 	gaddr_t gofunc;		/* base of funcdata offsets; 0: funcdata are pointers (before 1.18) */
-	gaddr_t noptrdata, enoptrbss;	/* bounds of the writable data */
+	gaddr_t noptrdata, enoptrbss;	/* bounds of all writable data, whatever the order of its parts */
 };
 
 struct go_runtime {
@@ -50,7 +50,7 @@ struct go_runtime {
 	const char *wait_reasons[GO_WAIT_REASONS_MAX];
 	uint32_t n_wait_reasons;
 	bool wait_reasons_read;
-	/* caches of pclntab.c; private to it */
+	/* caches of pclntab_*.c; private to them */
 	struct pclntab_cache *cache;
 	struct arena strings;	/* names and files handed out; lives as long as the runtime */
 };
@@ -65,6 +65,9 @@ struct go_process {
 
 /* buildinfo.c: version, path, module, settings out of the image (live memory is not needed). */
 struct error *go_buildinfo_read(struct image *img, struct arena *strings, struct go_build *ret);
+/* version_variable.c: the same, where build information was scrubbed. ERROR_NOT_FOUND. */
+enum { GO_VERSION_MAX = 64 };
+struct error *go_version_variable(struct image *img, char ret[GO_VERSION_MAX]);
 /* Parses "go1.26.10 X:..." into minor and patch; false when it is no such version. */
 bool go_version_parse(const char *version, int *minor, int *patch);
 
@@ -75,13 +78,18 @@ struct error *go_module_find(struct image *img, uint64_t bias, const struct go_l
 struct error *go_pclntab_find(struct image *img, gaddr_t *addr, enum pclntab_format *format,
 			      uint64_t *nfunc);
 
+/* place.c: bias of the executable in a live process; &err_notfound: it is not where it says. */
+struct error *go_image_place(const struct target *t, int fd, struct image *img, uint64_t *ret);
+/* Is there a function table in memory that belongs to no file (a packed program)? */
+struct error *go_pclntab_in_memory(const struct target *t, bool *ret);
+
 /* layout.c */
 uint8_t go_wrapper_func_id(int minor);
 
 /* globals.c: symbols, else the instruction rules. Fills rt->globals; missing ones stay 0. */
 struct error *go_globals_find(struct go_runtime *rt);
 
-/* pclntab.c */
+/* pclntab_cache.c */
 struct error *pclntab_cache_create(struct pclntab_cache **ret);
 void pclntab_cache_destroy(struct pclntab_cache *c);
 

@@ -12,7 +12,7 @@
 
 #include "go/pclntab_impl.h"
 
-enum { MODULEDATA_MAX = 4096, POINTERS_MAX = 64 };
+enum { MODULEDATA_MAX = 4096, POINTERS_MAX = 64, N_DATA_PARTS = 4 };
 
 /* The bytes of one moduledata and the layout to read them by. */
 struct md {
@@ -113,6 +113,30 @@ static bool one_text_piece(const struct md *md)
 	return !md_word(md, GO_MD_TEXTSECTMAP, 1, &n) || n <= 1;
 }
 
+/*
+ * The writable data: four parts with a start and an end each, which stand in one row. Their order in
+ * memory is the linker's: an external one puts the data with pointers before that without.
+ */
+static bool data_fill(const struct md *md, struct go_module *m)
+{
+	int32_t words = (md->layout->f[GO_MD_ENOPTRBSS].offset - md->layout->f[GO_MD_NOPTRDATA].offset) / 8;
+
+	if (words + 1 != 2 * N_DATA_PARTS)
+		return false;
+	m->noptrdata = UINT64_MAX;
+	m->enoptrbss = 0;
+	for (unsigned int i = 0; i < N_DATA_PARTS; i++) {
+		uint64_t start, end;
+
+		if (!md_word(md, GO_MD_NOPTRDATA, 2 * i, &start) ||
+		    !md_word(md, GO_MD_NOPTRDATA, 2 * i + 1, &end) || start > end)
+			return false;
+		m->noptrdata = start < m->noptrdata ? start : m->noptrdata;
+		m->enoptrbss = end > m->enoptrbss ? end : m->enoptrbss;
+	}
+	return true;
+}
+
 static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_header *h,
 			const struct go_layout *layout, struct go_module *m)
 {
@@ -133,9 +157,7 @@ static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_head
 	if (!tables_fill(&md, m) || !bounds_fill(&md, m) || !one_text_piece(&md))
 		return false;
 	m->gofunc = md_word_or(&md, GO_MD_GOFUNC, 0);
-	m->noptrdata = md_word_or(&md, GO_MD_NOPTRDATA, 0);
-	m->enoptrbss = md_word_or(&md, GO_MD_ENOPTRBSS, 0);
-	return true;
+	return data_fill(&md, m);
 }
 
 /* The one moduledata that goes with this function table. */
@@ -161,14 +183,18 @@ struct error *go_module_find(struct image *img, uint64_t bias, const struct go_l
 			     struct go_module *ret)
 {
 	struct pclntab_header headers[PCLNTAB_CANDIDATES];
-	size_t n = PCLNTAB_CANDIDATES;
-	struct error *err = pclntab_candidates(img, headers, &n);
+	struct error *err = &err_notfound;
 	struct go_module m;
 
-	if (err)
-		return err;
-	err = &err_notfound;
-	for (size_t i = 0; i < n && err; i++) {
+	/* One by one: the first is nearly always it, and the search for it ends where it stands. */
+	for (size_t i = 0; i < PCLNTAB_CANDIDATES && err; i++) {
+		size_t n = i + 1;
+		struct error *search = pclntab_candidates(img, headers, &n);
+
+		if (search || n <= i) {
+			error_free(search ? err : NULL);
+			return search ? search : err;
+		}
 		error_free(err);
 		err = module_of(img, &headers[i], layout, &m);
 	}

@@ -20,6 +20,7 @@ enum { NO_FIELD = -1 };
 struct pclntab_shape {
 	uint32_t magic;
 	const char *versions;		/* for people */
+	int first_minor;		/* of the versions that write it */
 	bool supported;
 	uint8_t header_size;
 	uint8_t tables_at;		/* of the five table offsets in the header; 0: it has none */
@@ -39,6 +40,8 @@ struct pclntab_shape {
 
 /* NULL for a number that is no format. */
 const struct pclntab_shape *pclntab_shape(enum pclntab_format format);
+/* The format that a Go version writes; never NULL. */
+const struct pclntab_shape *pclntab_shape_of_minor(int minor);
 
 /* What the header of a function table says. */
 struct pclntab_header {
@@ -47,7 +50,7 @@ struct pclntab_header {
 	uint64_t nfunc;
 };
 
-/* Every place in the image that looks like a function table; *n in: room, out: how many. */
+/* The first places in the image that look like a function table; *n in: room, out: how many. */
 struct error *pclntab_candidates(struct image *img, struct pclntab_header *out, size_t *n);
 /* Is this the start of one? `bytes` are those at the address, at least 72; avail: up to the end of the segment. */
 bool pclntab_header_parse(const uint8_t *bytes, uint64_t avail, enum pclntab_format *format,

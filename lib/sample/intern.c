@@ -62,6 +62,7 @@ struct error *intern_init(struct intern *in, const struct target *t, struct go_r
 	map64_init(&in->stacks);
 	map64_init(&in->labels);
 	map64_init(&in->system);
+	map64_init(&in->calls);
 	in->scratch = malloc(sizeof(*in->scratch));
 	if (!in->scratch)
 		return &err_nomem;
@@ -76,6 +77,7 @@ void intern_deinit(struct intern *in)
 	map64_deinit(&in->stacks);
 	map64_deinit(&in->labels);
 	map64_deinit(&in->system);
+	map64_deinit(&in->calls);
 	arena_deinit(&in->arena);
 	free(in->frame_lists);
 	free(in->label_sets);
@@ -215,6 +217,7 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 	}
 	if (in->stacks.n >= STACKS_MAX)
 		map64_clear(&in->stacks);
+	audit_stack(in, frames, n);
 	err = build_stack(in, frames, n, end, &at);
 	if (!err)
 		err = map64_put(&in->stacks, h, at);

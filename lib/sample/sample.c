@@ -369,6 +369,8 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 		n = 1;
 	}
 	count_stack(s, end);
+	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);
+	profile_health_add(s->profile, HEALTH_LOOK_STACKS_COMPLETE, end == UNWIND_COMPLETE);
 	return intern_stack(&s->intern, s->frames, n, end, ret);
 }
 

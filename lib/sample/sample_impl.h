@@ -6,6 +6,7 @@
  *	look.h     where on-CPU looks come from (look_ptrace.c)
  *	hold.c     what is copied while a thread is held
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
+ *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
 #define GOPROF_SAMPLE_SAMPLE_IMPL_H
@@ -216,7 +217,8 @@ struct intern {
 	struct map64 labels;		/* g.labels -> index in label_sets */
 	struct label_set *label_sets;
 	uint32_t n_sets, cap_sets;
-	struct map64 system;		/* startpc -> 0 or 1 */
+	struct map64 system;		/* startpc -> 0, 1, or 2: it depends */
+	struct map64 calls;		/* hash of caller and callee -> enum call_site */
 	profile_id state_ids[512];	/* status and wait reason -> string; 0: not asked yet */
 	struct go_labels *scratch;
 	profile_id *frame_scratch;
@@ -241,5 +243,10 @@ struct error *intern_track(struct intern *in, const struct g_look *g, bool syste
 /* A thread under its own key: "[Go runtime]" or "[non-Go]". */
 struct error *intern_thread_track(struct intern *in, uint64_t key, bool has_m);
 bool intern_is_system(struct intern *in, const struct g_look *g);
+
+/* ---- audit.c ---- */
+
+/* Checks the call sites of a stack that is new to the store; counts into the health figures. */
+void audit_stack(struct intern *in, const struct pc_frame *frames, size_t n);
 
 #endif

@@ -19,7 +19,7 @@
 #include "go/pclntab.h"
 
 enum {
-	INLINE_MAX = 64,	/* logical frames of one pc; deeper nests lose their outer ones */
+	INLINE_MAX = 257,	/* logical frames of one pc: as many as the table reader tells */
 	NAME_MAX_BYTES = 64 * 1024,
 	HOW_BITS = 2,
 };

@@ -6,7 +6,7 @@
  * gives err_gone. The two texts of a thread stand in memory files, so that the same code reads them
  * as from procfs.
  */
-#include "target_fake.h"
+#include "fake/target_fake.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -98,6 +98,20 @@ static void test_long_lines_are_cut(void **state)
 	assert_ptr_not_equal(strchr(out, '\n'), out + n - 1);	/* two lines, both ended */
 }
 
+static void test_failed_write_leaves_errno(void **state)
+{
+	int saved = dup(STDERR_FILENO);
+
+	(void)state;
+	log_set_level(LOG_INFO);
+	close(STDERR_FILENO);
+	errno = ENOENT;
+	log_info("x", "lost");
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+}
+
 static void test_nobody_wants_to_stop(void **state)
 {
 	(void)state;
@@ -110,6 +124,7 @@ int main(void)
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_controls_are_masked),
 		cmocka_unit_test(test_long_lines_are_cut),
+		cmocka_unit_test(test_failed_write_leaves_errno),
 		cmocka_unit_test(test_nobody_wants_to_stop),
 	};
 

@@ -1,0 +1,322 @@
+/*
+ * info.c: goprof info: what goprof can tell of a program or a process, and from which source each
+ * fact came. The answer to "why does it not work here" and the first thing to ask for in a report
+ * of a bug. Everything goes to stdout; nothing of the target is touched or stopped.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "cmd/command.h"
+#include "cmd/options.h"
+#include "cmd/words.h"
+#include "go/go.h"
+#include "image/image.h"
+#include "target/target.h"
+
+struct info {
+	const struct options *o;
+	struct target *target;		/* NULL for a file */
+	struct go_process *go;
+	struct image *image;		/* NULL when it cannot be read */
+	int fd;
+	struct buf text;
+};
+
+static void info_deinit(struct info *i)
+{
+	image_close(i->image);
+	go_process_close(i->go);
+	target_close(i->target);
+	if (i->fd >= 0)
+		close(i->fd);
+	buf_deinit(&i->text);
+}
+
+/* "  name            value" */
+static void __attribute__((format(printf, 3, 4))) fact(struct info *i, const char *name,
+							const char *fmt, ...)
+{
+	_cleanup_free_ char *value = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&value, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		value = NULL;
+		i->text.failed = true;
+		return;
+	}
+	buf_addf(&i->text, "  %-22s  %s\n", name, value);
+}
+
+/* ---- the program ---- */
+
+static const char *known(const char *s)
+{
+	return *s ? s : "unknown";
+}
+
+static void build_facts(struct info *i, const struct go_runtime *rt)
+{
+	const struct go_build *b = go_runtime_build(rt);
+	char value[256];
+	static const char *const settings[] = {
+		"-buildmode", "CGO_ENABLED", "-ldflags", "-trimpath", "vcs.revision", "vcs.time",
+		"vcs.modified",
+	};
+
+	fact(i, "Go version", "%s   (%s)", known(b->version),
+	     b->has_buildinfo ? "build information" : "the runtime's version string");
+	fact(i, "main package", "%s", known(b->path));
+	fact(i, "main module", "%s %s", known(b->main_module), b->main_version);
+	for (size_t k = 0; k < sizeof(settings) / sizeof(settings[0]); k++)
+		if (go_build_setting(b, settings[k], value, sizeof(value)))
+			fact(i, settings[k], "%s", value);
+}
+
+static void image_facts(struct info *i)
+{
+	static const char *const names[] = { "runtime.main" };
+	struct image_symbol sym;
+	char id[128];
+	struct error *err;
+
+	if (!i->image)
+		return;
+	fact(i, "addresses", "%s, ELF machine %u", image_is_dyn(i->image) ? "position independent" :
+	     "fixed", image_machine(i->image));
+	err = image_find_symbols(i->image, names, 1, &sym);
+	fact(i, "symbol table", "%s", err ? "none (stripped)" : sym.addr ? "present" : "without Go's");
+	error_free(err);
+	err = image_build_id(i->image, id, sizeof(id));
+	fact(i, "build id", "%s", err ? "none" : id);
+	error_free(err);
+}
+
+static void global_facts(struct info *i, const struct go_runtime *rt)
+{
+	const struct go_global_at *at = go_runtime_globals(rt);
+
+	for (int g = 0; g < GO_GLOBAL_COUNT; g++) {
+		if (at[g].addr)
+			fact(i, go_global_name(g), "0x%llx   (%s)", (unsigned long long)at[g].addr,
+			     go_source_name(at[g].source));
+		else
+			fact(i, go_global_name(g), "not found");
+	}
+}
+
+/* ---- layouts and what follows from them ---- */
+
+static const char *const field_names[GO_FIELD_COUNT] = {
+#define X(name, strct, member) [GO_##name] = #strct "." #member,
+#include "go/layout_fields.inc"
+#undef X
+};
+
+static void field_facts(struct info *i, const struct go_layout *l)
+{
+	for (int f = 0; f < GO_FIELD_COUNT; f++) {
+		if (go_has(l, f))
+			fact(i, field_names[f], "offset %d, %u bytes   (%s)", l->f[f].offset,
+			     l->f[f].size, go_source_name(l->f[f].source));
+		else
+			fact(i, field_names[f], "not in this version");
+	}
+}
+
+static void layout_facts(struct info *i, struct go_runtime *rt)
+{
+	const struct go_build *b = go_runtime_build(rt);
+	const char *origin = go_layout_row_origin(b->minor);
+	struct error *err;
+
+	fact(i, "layout", "%s%s%s", origin ? "row read from " : "no row for this version",
+	     origin ? origin : "", origin && strcmp(origin, b->version) == 0 ? ", this very version" : "");
+	if (i->target) {
+		err = go_runtime_check(rt);
+		if (err == &err_end)
+			fact(i, "checked", "the runtime is not up yet");
+		else if (err)
+			fact(i, "checked", "does not fit: %s%s%s", err->what, err->why ? ": " : "",
+			     err->why ? err->why : "");
+		else
+			fact(i, "checked", "fits this process");
+		error_free(err);
+	}
+	if (i->o->verbose)
+		field_facts(i, go_runtime_layout(rt));
+}
+
+static const struct {
+	uint32_t bit;
+	const char *name;
+} caps[] = {
+	{ GO_CAP_PCLNTAB, "functions" }, { GO_CAP_G_LAYOUT, "goroutine layout" },
+	{ GO_CAP_ALLGS, "all goroutines" }, { GO_CAP_ALLM, "threads" }, { GO_CAP_LABELS, "labels" },
+	{ GO_CAP_WAITREASON_NAMES, "wait reasons" }, { GO_CAP_TRACKINGSEQ, "park counter" },
+	{ GO_CAP_PARENT_GOID, "parents" }, { GO_CAP_SCHED, "scheduler" }, { GO_CAP_MEMSTATS, "memory" },
+};
+
+static void capability_facts(struct info *i, const struct go_runtime *rt)
+{
+	_cleanup_(buf_deinit) struct buf has, lacks;
+	uint32_t bits = go_runtime_caps(rt);
+
+	buf_init(&has);
+	buf_init(&lacks);
+	for (size_t k = 0; k < sizeof(caps) / sizeof(caps[0]); k++) {
+		struct buf *b = bits & caps[k].bit ? &has : &lacks;
+
+		buf_addf(b, "%s%s", b->len ? ", " : "", caps[k].name);
+	}
+	fact(i, "can tell", "%s", has.len ? has.data : "nothing");
+	if (lacks.len)
+		fact(i, "cannot tell", "%s", lacks.data);
+}
+
+static void version_facts(struct info *i)
+{
+	_cleanup_(buf_deinit) struct buf b;
+	const int *minors;
+	int n = 0;
+
+	buf_init(&b);
+	minors = go_layout_minors(&n);
+	for (int k = 0; k < n; k++)
+		buf_addf(&b, "%s1.%d", k ? " " : "", minors[k]);
+	fact(i, "Go versions known", "%s", b.data ? b.data : "");
+}
+
+/* ---- permissions ---- */
+
+static bool read_line(const char *path, const char *key, char *buf, size_t cap)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	size_t len = strlen(key);
+
+	while (f && fgets(buf, (int)cap, f)) {
+		buf[strcspn(buf, "\n")] = 0;
+		if (strncmp(buf, key, len) != 0)
+			continue;
+		memmove(buf, buf + len, strlen(buf + len) + 1);
+		memmove(buf, buf + strspn(buf, " \t"), strlen(buf + strspn(buf, " \t")) + 1);
+		return true;
+	}
+	return false;
+}
+
+enum { CAP_BIT_SYS_PTRACE = 19 };
+
+static void permission_facts(struct info *i)
+{
+	struct utsname host;
+	char line[256], uid[256];
+
+	if (uname(&host) == 0)
+		fact(i, "kernel", "%s %s", host.release, host.machine);
+	if (read_line("/proc/self/status", "CapEff:", line, sizeof(line)))
+		fact(i, "CAP_SYS_PTRACE", "%s",
+		     strtoull(line, NULL, 16) >> CAP_BIT_SYS_PTRACE & 1 ? "yes" : "no");
+	fact(i, "ptrace_scope", "%s", read_line("/proc/sys/kernel/yama/ptrace_scope", "", line,
+						sizeof(line)) ? line : "none (no Yama)");
+	if (!i->target)
+		return;
+	snprintf(line, sizeof(line), "/proc/%d/status", (int)target_pid(i->target));
+	if (read_line(line, "Uid:", uid, sizeof(uid)))
+		fact(i, "user", "%lu; goprof runs as %u", strtoul(uid, NULL, 10), (unsigned)geteuid());
+	fact(i, "memory", "may be read");
+}
+
+/* ---- the command ---- */
+
+/* A pid unless a file of that name is meant by a slash. */
+static bool is_pid(const char *word, pid_t *ret)
+{
+	uint64_t n;
+
+	if (!number_parse(word, &n) || n == 0 || n > INT32_MAX)
+		return false;
+	*ret = (pid_t)n;
+	return true;
+}
+
+static struct error *open_process(struct info *i, pid_t pid)
+{
+	int fd;
+	struct error *err = target_open_live(pid, &i->target);
+
+	if (err)
+		return err;
+	fact(i, "process", "%d (%s)", (int)pid, target_exe_path(i->target));
+	err = target_exe_fd(i->target, &fd);
+	if (!err)
+		err = image_open_fd(fd, &i->image);
+	error_free(err);
+	return go_process_open(i->target, &i->go);
+}
+
+static struct error *open_file(struct info *i, const char *path)
+{
+	struct error *err;
+
+	i->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (i->fd < 0)
+		return error_why(error_new(ERROR_NO_PROCESS, "cannot open %s", path), "%s", strerror(errno));
+	fact(i, "file", "%s", path);
+	err = image_open_fd(i->fd, &i->image);
+	error_free(err);
+	err = go_process_open_file(i->fd, &i->go);
+	return err ? error_wrap(err, "%s", path) : NULL;
+}
+
+static void runtime_facts(struct info *i)
+{
+	size_t n = i->go ? go_process_runtimes(i->go) : 0;
+
+	for (size_t k = 0; k < n; k++) {
+		struct go_runtime *rt = go_process_runtime(i->go, k);
+
+		if (n > 1)
+			fact(i, "runtime", "%zu of %zu", k + 1, n);
+		build_facts(i, rt);
+		layout_facts(i, rt);
+		global_facts(i, rt);
+		capability_facts(i, rt);
+	}
+}
+
+struct error *info_command(const struct options *o, int *status)
+{
+	_cleanup_(info_deinit) struct info i = { .o = o, .fd = -1 };
+	const char *word = o->words[0];
+	pid_t pid;
+	struct error *err, *found;
+
+	(void)status;
+	buf_init(&i.text);
+	found = is_pid(word, &pid) ? open_process(&i, pid) : open_file(&i, word);
+	runtime_facts(&i);
+	image_facts(&i);
+	version_facts(&i);
+	permission_facts(&i);
+	err = buf_error(&i.text);
+	/* Of nothing there is nothing to tell. */
+	if (!err && (i.target || i.fd >= 0) &&
+	    (fwrite(i.text.data, 1, i.text.len, stdout) != i.text.len || fflush(stdout) != 0))
+		err = error_new(ERROR_OUTPUT, "cannot write to stdout");
+	if (!found)
+		return err;
+	error_free(err);
+	return found;
+}

@@ -1,0 +1,228 @@
+/*
+ * recording.c: ticks in, windows out. A window is closed at 29.5 s, settled (CPU time that is
+ * still owed), counted for the summary, given to the outputs, and freed: memory stays the same
+ * however long the profile is.
+ *
+ * Exporters run here, between two ticks, because the store's tables are not safe to share; only
+ * finished bytes go to the writer thread.
+ */
+#include "cmd/recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cmd/options.h"
+#include "cmd/outputs.h"
+#include "cmd/command.h"
+#include "export/export.h"
+#include "go/go.h"
+#include "target/target.h"
+
+struct recording {
+	struct recording_parts parts;
+	struct arena arena;
+	struct profile_meta meta;	/* strings in the arena */
+	struct profile *profile;
+	struct sampler *sampler;
+	struct aggregate *aggregate;
+	bool outputs_begun;
+	uint64_t start;			/* CLOCK_MONOTONIC */
+	uint32_t looked;		/* ticks that were done */
+	uint32_t ticks;			/* of closed windows */
+};
+
+static uint64_t now(const struct recording *r)
+{
+	return r->parts.clock->mono(r->parts.clock);
+}
+
+static struct error *begin_outputs(struct recording *r)
+{
+	struct output_names names = {
+		.program = r->meta.program, .pid = r->meta.pid,
+		.start_real = r->parts.clock->real(r->parts.clock),
+	};
+	struct error *err = outputs_begin(r->parts.outputs, &names);
+
+	r->outputs_begun = !err;
+	return err;
+}
+
+static struct error *begin_parts(struct recording *r)
+{
+	const struct recording_parts *p = &r->parts;
+	struct sampler_parts sampler = {
+		.target = p->target, .runtime = p->runtime, .tracer = p->tracer, .clock = p->clock,
+	};
+	struct sampler_options o = {
+		.rate_hz = (uint32_t)p->options->rate, .depth = (uint32_t)p->options->depth,
+		.system = p->options->system,
+		.seed = p->clock->mono(p->clock) ^ (uint64_t)target_pid(p->target) << 32,
+	};
+	struct error *err = recording_meta(p, &r->arena, &r->meta);
+
+	if (!err)
+		err = profile_create(p->clock, &r->meta, &r->profile);
+	if (!err)
+		err = aggregate_create(&r->aggregate);
+	sampler.profile = r->profile;
+	if (!err)
+		err = begin_outputs(r);
+	return err ? err : sampler_create(&sampler, &o, &r->sampler);
+}
+
+static void recording_cleanup(struct recording **r)
+{
+	recording_destroy(*r);
+}
+
+struct error *recording_begin(const struct recording_parts *parts, struct recording **ret)
+{
+	_cleanup_(recording_cleanup) struct recording *r = calloc(1, sizeof(*r));
+	struct error *err;
+
+	if (!r)
+		return &err_nomem;
+	r->parts = *parts;
+	arena_init(&r->arena);
+	err = begin_parts(r);
+	if (err)
+		return err;
+	r->start = now(r);
+	*ret = take(r);
+	return NULL;
+}
+
+void recording_destroy(struct recording *r)
+{
+	if (!r)
+		return;
+	if (r->outputs_begun)
+		error_free(outputs_end(r->parts.outputs, false));
+	sampler_destroy(r->sampler);
+	aggregate_destroy(r->aggregate);
+	profile_destroy(r->profile);
+	arena_deinit(&r->arena);
+	free(r);
+}
+
+/* Settled and closed; ERROR_NOT_FOUND when no tick was done since the last one. */
+static struct error *close_window(struct recording *r, struct window **ret)
+{
+	struct error *err = sampler_settle(r->sampler);
+
+	/* A target that has ended owes nothing any more. */
+	if (err && err->kind != ERROR_GONE)
+		return err;
+	error_free(err);
+	return profile_close_window(r->profile, now(r), ret);
+}
+
+static void window_cleanup(struct window **w)
+{
+	if (*w)
+		window_free(*w);
+}
+
+struct error *recording_close_window(struct recording *r)
+{
+	_cleanup_(window_cleanup) struct window *w = NULL;
+	struct error *err = close_window(r, &w);
+
+	if (err && err->kind == ERROR_NOT_FOUND) {
+		error_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	r->ticks += w->n_ticks;
+	/* One tick says nothing about time; alone it is no profile. */
+	if (r->ticks < RECORDING_TICKS_LEAST)
+		return NULL;
+	log_info("record", "window %u: %u ticks, %u goroutines", w->number, w->n_ticks, w->n_tracks);
+	err = aggregate_window(r->aggregate, w);
+	return err ? err : outputs_window(r->parts.outputs, w);
+}
+
+struct error *recording_tick(struct recording *r, enum sampler_event *ret)
+{
+	struct error *err = sampler_tick(r->sampler, ret);
+
+	if (err || *ret != SAMPLER_TICKED)
+		return err;
+	r->looked++;
+	if (profile_window_age(r->profile, now(r)) < WINDOW_NS)
+		return NULL;
+	return recording_close_window(r);
+}
+
+uint64_t recording_age(const struct recording *r)
+{
+	return now(r) - r->start;
+}
+
+uint32_t recording_ticks(const struct recording *r)
+{
+	return r->looked;
+}
+
+uint32_t recording_goroutines(const struct recording *r)
+{
+	return sampler_goroutines(r->sampler);
+}
+
+static struct error *collect(struct recording *r, struct recording_result *v)
+{
+	const struct options *o = r->parts.options;
+	struct error *err;
+
+	v->ticks = r->ticks;
+	v->kept = r->ticks >= RECORDING_TICKS_LEAST;
+	v->exe = recording_exe(r->parts.target, &v->arena);
+	v->go_version = arena_strndup(&v->arena, r->meta.go_version, strlen(r->meta.go_version));
+	if (!v->exe || !v->go_version)
+		return &err_nomem;
+	err = recording_tables(r->profile, r->aggregate, v);
+	v->summary.attached = o->command && (o->command->bit & COMMAND_ATTACH);
+	v->summary.rate_hz = (uint32_t)o->rate;
+	v->summary.every_figure = o->verbose;
+	return err;
+}
+
+static void result_cleanup(struct recording_result **v)
+{
+	recording_result_free(*v);
+}
+
+struct error *recording_end(struct recording *r, struct recording_result **ret)
+{
+	_cleanup_(recording_cleanup) struct recording *owned = r;
+	_cleanup_(result_cleanup) struct recording_result *v = calloc(1, sizeof(*v));
+	struct error *err;
+
+	if (!v)
+		return &err_nomem;
+	arena_init(&v->arena);
+	v->ns = recording_age(owned);
+	err = recording_close_window(owned);
+	/* What was recorded before a failure is still worth its file. */
+	v->error = outputs_end(owned->parts.outputs, owned->ticks >= RECORDING_TICKS_LEAST);
+	owned->outputs_begun = false;
+	if (!err)
+		err = collect(owned, v);
+	if (err)
+		return err;
+	*ret = take(v);
+	return NULL;
+}
+
+void recording_result_free(struct recording_result *v)
+{
+	if (!v)
+		return;
+	error_free(v->error);
+	arena_deinit(&v->arena);
+	free(v);
+}

@@ -1,0 +1,107 @@
+/*
+ * recording_tables.c: from an aggregate, whose names are ids of a store that is about to go, to
+ * rows of text for the summary. Files are shown for code that is not the standard library: there
+ * the line helps, elsewhere the name is enough.
+ */
+#include <string.h>
+
+#include "cmd/recording.h"
+#include "export/export.h"
+#include "symbol/symbol.h"
+
+enum { ROWS_MAX = 16 };	/* more are never shown; the numbers of rows stay true */
+
+static const char *copy(struct recording_result *v, const struct profile *p, profile_id id)
+{
+	const char *s = profile_string_get(p, id);
+
+	return arena_strndup(&v->arena, s, strlen(s));
+}
+
+static bool is_std(const char *function)
+{
+	char module[256];
+	const char *name;
+	size_t len;
+
+	name_split(function, &len, &name);
+	if (len >= sizeof(module))
+		return false;
+	memcpy(module, function, len);
+	module[len] = 0;
+	return name_is_std(module);
+}
+
+static struct error *function_rows(const struct profile *p, struct aggregate *a,
+				   struct recording_result *v)
+{
+	const struct top_function *top;
+	struct summary_function *rows;
+	size_t n, shown;
+	struct error *err = aggregate_functions(a, &top, &n);
+
+	if (err)
+		return err;
+	shown = n < ROWS_MAX ? n : ROWS_MAX;
+	rows = arena_alloc(&v->arena, (shown + 1) * sizeof(*rows));
+	if (!rows)
+		return &err_nomem;
+	for (size_t i = 0; i < shown; i++) {
+		rows[i] = (struct summary_function){
+			.name = copy(v, p, top[i].function), .file = copy(v, p, top[i].file),
+			.line = top[i].line, .self_ns = top[i].self_ns, .total_ns = top[i].total_ns,
+		};
+		if (!rows[i].name || !rows[i].file)
+			return &err_nomem;
+		if (is_std(rows[i].name))
+			rows[i].file = "";
+	}
+	v->summary.functions = rows;
+	v->summary.n_functions = n;
+	return NULL;
+}
+
+static struct error *group_rows(const struct profile *p, struct aggregate *a,
+				struct recording_result *v)
+{
+	const struct top_group *top;
+	struct summary_group *rows;
+	size_t n, shown;
+	struct error *err = aggregate_groups(a, &top, &n);
+
+	if (err)
+		return err;
+	shown = n < ROWS_MAX ? n : ROWS_MAX;
+	rows = arena_alloc(&v->arena, (shown + 1) * sizeof(*rows));
+	if (!rows)
+		return &err_nomem;
+	for (size_t i = 0; i < shown; i++) {
+		rows[i] = (struct summary_group){
+			.state = copy(v, p, top[i].state), .entry = copy(v, p, top[i].entry),
+			.file = copy(v, p, top[i].file), .line = top[i].line, .average = top[i].average,
+		};
+		if (!rows[i].state || !rows[i].entry || !rows[i].file)
+			return &err_nomem;
+	}
+	v->summary.groups = rows;
+	v->summary.n_groups = n;
+	return NULL;
+}
+
+struct error *recording_tables(const struct profile *p, struct aggregate *a,
+			       struct recording_result *v)
+{
+	struct summary *s = &v->summary;
+	struct error *err = function_rows(p, a, v);
+
+	if (!err)
+		err = group_rows(p, a, v);
+	if (err)
+		return err;
+	s->cpu_ns = aggregate_cpu_ns(a) + aggregate_unseen_ns(a) + aggregate_ended_ns(a);
+	s->wall_ns = aggregate_wall_ns(a);
+	s->seen = aggregate_goroutines_seen(a);
+	s->average = aggregate_goroutines_average(a);
+	memcpy(s->health, aggregate_health(a), sizeof(s->health));
+	return NULL;
+}

@@ -1,0 +1,269 @@
+/*
+ * run.c: goprof run. The child is started at its exec and stopped before its first instruction,
+ * watched from there, and let go; goprof says nothing until it has ended. Terminal, stdin, stdout
+ * and stderr are the child's alone.
+ *
+ * Whatever becomes of the profile, once the child has started its end is goprof's end: the exit
+ * status is the child's, signals sent to goprof are handed on, Ctrl-Z and fg work as without it.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/stop.h"
+#include "cmd/children.h"
+#include "cmd/command.h"
+#include "cmd/options.h"
+#include "cmd/program.h"
+#include "cmd/recording.h"
+#include "cmd/report.h"
+#include "cmd/session.h"
+#include "cmd/signals.h"
+#include "target/target.h"
+#include "target/tracer.h"
+
+struct run {
+	const struct options *o;
+	char *path;
+	char *command_line;
+	struct signals signals;
+	struct tracer *tracer;
+	struct session *session;
+	struct children *children;
+	pid_t pid;
+	uint64_t started, ns;
+	bool suspend;			/* Ctrl-Z reached goprof; the child will stop or not */
+	struct child_status status;
+};
+
+static uint64_t now(void)
+{
+	return system_clock.mono(&system_clock);
+}
+
+static void run_deinit(struct run *r)
+{
+	session_destroy(r->session);
+	tracer_destroy(r->tracer);
+	children_destroy(r->children);
+	signals_close(&r->signals);
+	free(r->path);
+	free(r->command_line);
+}
+
+/* ---- before the child ---- */
+
+/* Whatever fails before the command has started is 125, unless it is about starting it. */
+static struct error *as_start_error(struct error *err)
+{
+	if (err && !err->is_static && (err->kind < ERROR_START_SELF || err->kind > ERROR_START_MISSING))
+		err->kind = ERROR_START_SELF;
+	return err;
+}
+
+/* "./app -x": the line to be typed again. */
+static char *command_line(char *const *argv)
+{
+	_cleanup_(buf_deinit) struct buf b;
+
+	buf_init(&b);
+	for (size_t i = 0; argv[i]; i++)
+		buf_addf(&b, "%s%s", i ? " " : "", argv[i]);
+	return buf_take(&b);
+}
+
+static struct error *prepare(struct run *r)
+{
+	struct session_setup setup = { .options = r->o, .name = r->o->words[0] };
+	struct error *err = program_find(r->o->words[0], getenv("PATH"), &r->path);
+
+	if (err)
+		return err;
+	r->command_line = command_line(r->o->words);
+	if (!r->command_line)
+		return &err_nomem;
+	setup.command = r->command_line;
+	err = session_create(&setup, &r->session);
+	if (!err)
+		err = session_check_outputs(r->session);
+	if (!err)
+		err = signals_open(SIGNALS_RUN, &r->signals);
+	return err ? err : tracer_create(&r->tracer);
+}
+
+static struct error *start(struct run *r)
+{
+	struct launch l = {
+		.argv = r->o->words, .envp = environ, .inherited = r->o->inherited,
+	};
+	struct children_setup children = { .proc = "/proc" };
+	struct error *err = prepare(r);
+
+	if (err)
+		return err;
+	session_announce_service(r->session);
+	l.path = r->path;
+	err = tracer_launch(r->tracer, &l, &r->pid);
+	if (err)
+		return err;
+	children.pid = r->pid;
+	/* From here on nothing may keep the child from running. */
+	error_free(children_create(&children, &r->children));
+	session_watch(r->session, r->tracer, r->pid);
+	r->started = now();
+	return tracer_let_run(r->tracer, r->pid);
+}
+
+/* ---- while it lives ---- */
+
+/* The child stopped at the same Ctrl-Z that reached goprof: stop too, holding nothing. */
+static void suspend_with_child(struct run *r)
+{
+	int sig = r->status.stop_signal;
+
+	if (!r->suspend || (sig != SIGTSTP && sig != SIGTTIN && sig != SIGTTOU))
+		return;
+	if (session_target(r->session))
+		tracer_drain(r->tracer, session_target(r->session), NSEC_PER_SEC / 10);
+	r->suspend = false;
+	signals_suspend();
+}
+
+static void take_signals(struct run *r)
+{
+	struct signals_news news;
+
+	signals_take(&r->signals, r->pid, &news);
+	if (news.suspend)
+		r->suspend = true;
+}
+
+static void follow(struct run *r)
+{
+	uint64_t wait_ns = 0;
+
+	for (;;) {
+		take_signals(r);
+		if (wait_ns)
+			tracer_wait_child(r->tracer, r->pid, wait_ns, &r->status);
+		else
+			tracer_child_status(r->tracer, r->pid, &r->status);
+		if (r->status.ended)
+			return;
+		suspend_with_child(r);
+		session_step(r->session, &wait_ns);
+		if (r->children)
+			children_look(r->children, now(), session_phase(r->session) != SESSION_RECORDING);
+	}
+}
+
+/* ---- after it ---- */
+
+static bool wants_to_go(void *ctx)
+{
+	struct run *r = ctx;
+	struct signals_news news;
+
+	signals_take(&r->signals, 0, &news);
+	stop_requests += (int)news.stops;
+	return stop_requests > 0;
+}
+
+static void add_result(const struct recording_result *v, struct report_run *report, struct buf *b)
+{
+	struct summary summary = v->summary;
+
+	report->go_version = v->go_version;
+	report->exe = v->exe;
+	report->recorded_ns = v->ns;
+	report->has_profile = v->kept;
+	report_run_text(report, b);
+	report->child = NULL;	/* once is enough */
+	if (!v->kept)
+		return;
+	summary.colour = options_colour(STDERR_FILENO);
+	buf_addc(b, '\n');
+	summary_text(&summary, b);
+}
+
+static void report(struct run *r)
+{
+	_cleanup_(buf_deinit) struct buf b;
+	const struct error *refusal = session_refusal(r->session);
+	const struct recording_result *kept = NULL;
+	struct child_program child;
+	struct report_run text = {
+		.name = r->o->words[0], .argv = r->o->words, .pid = r->pid, .ns = r->ns,
+		.limited = r->o->duration != 0, .wait_status = r->status.wait_status,
+		.rate_hz = (uint32_t)r->o->rate, .execed = session_has_execed(r->session),
+		.go_version = session_go_version(r->session), .exe = session_exe(r->session),
+	};
+
+	buf_init(&b);
+	if (r->children && children_go(r->children, &child))
+		text.child = &child;
+	for (const struct recording_result *v = session_results(r->session); v; v = v->next) {
+		if (!v->kept)
+			continue;
+		if (kept)
+			buf_addc(&b, '\n');
+		add_result(v, &text, &b);
+		kept = v;
+	}
+	if (!kept) {
+		text.refusal = refusal ? refusal->what : NULL;
+		text.refusal_why = refusal ? refusal->why : NULL;
+		report_run_text(&text, &b);
+	}
+	session_files_text(r->session, &b);
+	if (!b.failed)
+		fwrite(b.data, 1, b.len, stderr);
+}
+
+/*
+ * The child has ended. `r` is not freed when the user does not wait for the writer, which still
+ * uses it; the process is about to end then.
+ */
+static struct error *finish(struct run *r, int *status, bool *dropped)
+{
+	struct error *err;
+
+	r->ns = now() - r->started;
+	*status = report_run_status(r->status.wait_status);
+	session_stop(r->session);
+	err = session_finish(r->session, wants_to_go, r, dropped);
+	if (!*dropped && !r->o->quiet)
+		report(r);
+	return err;
+}
+
+struct error *run_command(const struct options *o, int *status)
+{
+	struct run *r = calloc(1, sizeof(*r));
+	bool dropped = false;
+	struct error *err;
+
+	if (!r)
+		return &err_nomem;
+	r->o = o;
+	r->signals.fd = -1;
+	err = start(r);
+	if (r->pid > 0) {
+		error_free(err);
+		follow(r);
+		err = finish(r, status, &dropped);
+	} else {
+		err = as_start_error(err);
+		if (err)
+			*status = error_exit_status(err->is_static ? ERROR_START_SELF : err->kind);
+	}
+	if (dropped)
+		return err;
+	run_deinit(r);
+	free(r);
+	return err;
+}

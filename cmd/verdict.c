@@ -1,0 +1,217 @@
+/*
+ * verdict.c: can this profile be trusted? One line: the figures that matter, and when one of them
+ * is not good, CHECK instead of "good" with the worst first and its cause beside it.
+ *
+ * A check is a row: a share of two counters, the bound it must keep, and how it is said. Which
+ * counters exist is health.inc's; those without a row here still stand in the table of -v.
+ */
+#include "cmd/summary.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cmd/words.h"
+
+enum { VERDICT_TEXT = 160 };
+
+struct check {
+	/* Says it into buf (empty: nothing to say) and returns how bad it is: > 1 is not good. */
+	double (*judge)(const struct summary *s, char buf[static VERDICT_TEXT]);
+	bool always;		/* said even when good */
+	bool always_bad;	/* and beside others that are not */
+};
+
+/* How bad a share is that should be at least `bound`: 1 at the bound, growing as it falls. */
+static double below(double share, double bound)
+{
+	return (1 - share) / (1 - bound);
+}
+
+static double ratio(const struct summary *s, enum health_id part, enum health_id whole)
+{
+	return s->health[whole] ? (double)s->health[part] / (double)s->health[whole] : 0;
+}
+
+static double judge_ticks(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t due = s->health[HEALTH_TICKS_DUE], done = s->health[HEALTH_TICKS_DONE];
+	uint64_t late = due > done ? due - done : 0;
+	char a[WORD_MAX], b[WORD_MAX], c[WORD_MAX];
+	double bad = due ? below((double)done / (double)due, 0.95) : 0;
+
+	if (bad > 1)
+		snprintf(buf, VERDICT_TEXT, "%s of %s ticks (%s late: cores busy)", count_text(done, a),
+			 count_text(due, b), count_text(late, c));
+	else
+		snprintf(buf, VERDICT_TEXT, "%s of %s ticks at %u Hz", count_text(done, a),
+			 count_text(due, b), s->rate_hz);
+	return bad;
+}
+
+static double judge_held(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t median = s->health[HEALTH_HELD_MEDIAN], p99 = s->health[HEALTH_HELD_P99];
+	char a[WORD_MAX], b[WORD_MAX];
+
+	if (!s->attached || !p99)
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "threads held %s (p99 %s)", instant_text(median, a),
+		 instant_text(p99, b));
+	return (double)median / (double)NSEC_PER_MSEC;
+}
+
+static double judge_stacks(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	static const enum health_id causes[] = {
+		HEALTH_STACKS_NATIVE, HEALTH_STACKS_CUT, HEALTH_STACKS_BROKEN,
+	};
+	double share = ratio(s, HEALTH_STACKS_COMPLETE, HEALTH_STACKS), bad = below(share, 0.95);
+	enum health_id worst = causes[0];
+	char a[WORD_MAX], b[WORD_MAX];
+	int n;
+
+	if (!s->health[HEALTH_STACKS])
+		return 0;
+	n = snprintf(buf, VERDICT_TEXT, "%s of stacks complete", percent_text(share, 1, 1, a));
+	for (size_t i = 1; i < sizeof(causes) / sizeof(causes[0]); i++)
+		if (s->health[causes[i]] > s->health[worst])
+			worst = causes[i];
+	if (bad > 1 && n > 0 && s->health[worst])
+		snprintf(buf + n, VERDICT_TEXT - (size_t)n, " (%s %s)",
+			 percent_text(ratio(s, worst, HEALTH_STACKS), 1, 1, b), health_table[worst].text);
+	return bad;
+}
+
+static double judge_cpu(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	double share = ratio(s, HEALTH_CPU_ACCOUNTED, HEALTH_CPU_PROCESS);
+	char a[WORD_MAX];
+
+	if (!s->health[HEALTH_CPU_PROCESS])
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "%s of CPU time accounted%s", percent_text(share, 1, 1, a),
+		 s->attached ? "" : " for");
+	if (s->health[HEALTH_CPU_PROCESS] < NSEC_PER_SEC / 2)	/* too little to be judged */
+		return 0;
+	return share > 1 ? below(2 - share, 0.95) : below(share, 0.95);
+}
+
+static double judge_own(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	double share = s->wall_ns ? (double)s->health[HEALTH_OWN_CPU] / (double)s->wall_ns : 0;
+	char a[WORD_MAX];
+
+	if (!s->wall_ns)
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "own CPU %s%s", percent_text(share, 1, 1, a),
+		 s->attached ? "" : " of a core");
+	return share / 0.10;
+}
+
+static double judge_waits(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t met = s->health[HEALTH_LATE_BLOCKED], healed = s->health[HEALTH_HEALED];
+	uint64_t hurt = met > healed ? met - healed : 0, looks = s->health[HEALTH_LOOKS];
+	char a[WORD_MAX];
+
+	if (!hurt || !looks)
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "%s stops cut a wait short", count_text(hurt, a));
+	return (double)hurt / (double)looks / 0.01;
+}
+
+static double judge_arrival(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	char a[WORD_MAX];
+
+	if (!s->health[HEALTH_LOOKS])
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "%s of threads came late",
+		 percent_text(ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS), 1, 1, a));
+	return ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS) / 0.05;
+}
+
+static double judge_labels(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	char a[WORD_MAX];
+
+	if (!s->health[HEALTH_STACKS])
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "labels unknown for %s of stacks",
+		 percent_text(ratio(s, HEALTH_LABELS_UNKNOWN, HEALTH_STACKS), 1, 1, a));
+	return ratio(s, HEALTH_LABELS_UNKNOWN, HEALTH_STACKS) / 0.01;
+}
+
+static double judge_audit(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	char a[WORD_MAX], b[WORD_MAX];
+
+	if (!s->health[HEALTH_AUDITED])
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "%s of %s audited stacks had changed unnoticed",
+		 count_text(s->health[HEALTH_AUDIT_MISMATCH], a), count_text(s->health[HEALTH_AUDITED], b));
+	return ratio(s, HEALTH_AUDIT_MISMATCH, HEALTH_AUDITED) / 0.001;
+}
+
+static const struct check checks[] = {
+	{ judge_ticks, true, true },
+	{ judge_held, true, true },
+	{ judge_stacks, true, true },
+	{ judge_cpu, true, true },
+	{ judge_own, true, false },
+	{ judge_waits, false, false },
+	{ judge_arrival, false, false },
+	{ judge_labels, false, false },
+	{ judge_audit, false, false },
+};
+
+enum { CHECK_COUNT = sizeof(checks) / sizeof(checks[0]) };
+
+struct finding {
+	char text[VERDICT_TEXT];
+	double bad;
+	bool said;
+};
+
+bool verdict_text(const struct summary *s, struct buf *b)
+{
+	struct finding v[CHECK_COUNT] = { 0 };
+	bool good = true, first = true;
+
+	for (size_t i = 0; i < CHECK_COUNT; i++) {
+		v[i].bad = checks[i].judge(s, v[i].text);
+		good &= !(v[i].bad > 1);
+	}
+	buf_adds(b, good ? "good: " : "CHECK: ");
+	for (size_t round = 0; round < CHECK_COUNT; round++) {
+		struct finding *next = NULL;
+
+		/* Bad ones by badness, then the others in their order. */
+		for (size_t i = 0; i < CHECK_COUNT; i++) {
+			bool wanted = v[i].bad > 1 || (good ? checks[i].always : checks[i].always_bad);
+
+			if (v[i].said || !wanted || !v[i].text[0])
+				continue;
+			if (!next || (v[i].bad > 1 && v[i].bad > next->bad))
+				next = &v[i];
+		}
+		if (!next)
+			break;
+		buf_addf(b, "%s%s", first ? "" : ", ", next->text);
+		next->said = true;
+		first = false;
+	}
+	return good;
+}
+
+void verdict_table(const struct summary *s, struct buf *b)
+{
+	for (size_t i = 0; i < HEALTH_COUNT; i++) {
+		const struct health_row *row = &health_table[i];
+		char value[WORD_MAX];
+
+		buf_addf(b, "          %-28s %14s\n", row->name, row->unit == HEALTH_UNIT_NS ?
+			 instant_text(s->health[i], value) : count_text(s->health[i], value));
+	}
+}

@@ -1,0 +1,444 @@
+/*
+ * sentry_v1.c: one window as a Sentry transaction and its sample profile (format 1), the two JSON
+ * documents of one envelope. What is built here must not be refused: a window without two samples of
+ * one goroutine is told as such and not built, one that is too big is built with fewer goroutines.
+ *
+ * Small documents are cJSON trees; frames, stacks and samples are streamed. Text comes from the
+ * target and may be anything: it goes through buf_add_json, which makes it valid UTF-8.
+ *
+ * Follows getsentry/relay, relay-profiling (sample v1) and the SDK documents on envelope items.
+ */
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "export/export_impl.h"
+
+enum {
+	PROFILE_BYTES_MOST = 50 * 1024 * 1024 - 4096,	/* the service takes 50 MiB */
+	LEFT_OUT_NAMES = 20,
+	NAME_MOST = 200,
+	STAMP_SIZE = 40,
+	NSEC = NSEC_PER_SEC,
+};
+
+static const uint64_t window_most = 29 * (uint64_t)NSEC_PER_SEC + 500 * NSEC_PER_MSEC;
+
+struct builder {
+	struct sentry_view view;
+	const struct export_options *o;
+	const struct profile_meta *meta;
+	struct sentry_threads threads;
+	struct sentry_stacks stacks;
+	struct sentry_samples samples;
+	struct sentry_v1 *out;
+	char span_id[17];
+	char start[STAMP_SIZE], end[STAMP_SIZE];
+	bool failed;		/* a JSON tree ran out of memory */
+};
+
+/* ---- small things ---- */
+
+static struct error *random_hex(char *out, size_t bytes)
+{
+	unsigned char raw[16];
+
+	if (getrandom(raw, bytes, 0) != (ssize_t)bytes)
+		return error_new(ERROR_INTERNAL, "the kernel gave no random bytes");
+	raw[0] |= 1;	/* all zero is no id */
+	for (size_t i = 0; i < bytes; i++) {
+		out[2 * i] = "0123456789abcdef"[raw[i] >> 4];
+		out[2 * i + 1] = "0123456789abcdef"[raw[i] & 15];
+	}
+	out[2 * bytes] = '\0';
+	return NULL;
+}
+
+/* To the microsecond: that is what the service keeps of a transaction's times. */
+static void stamp(uint64_t usec, char *out)
+{
+	time_t sec = (time_t)(usec / 1000000);
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&sec, &tm);
+	n = strftime(out, STAMP_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, STAMP_SIZE - n, ".%06uZ", (unsigned int)(usec % 1000000));
+}
+
+static void add_text(struct builder *b, cJSON *o, const char *name, const char *value)
+{
+	struct buf json;
+
+	if (!value || !*value)
+		return;
+	buf_init(&json);
+	buf_add_json(&json, value, strnlen(value, NAME_MOST * 4));
+	if (buf_error(&json) || !cJSON_AddRawToObject(o, name, json.data))
+		b->failed = true;
+	buf_deinit(&json);
+}
+
+static void add_required(struct builder *b, cJSON *o, const char *name, const char *value)
+{
+	add_text(b, o, name, value && *value ? value : "unknown");
+}
+
+/* 64-bit numbers pass a double by; a counter must not lose its last digits. */
+static void add_number(struct builder *b, cJSON *o, const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	if (!cJSON_AddRawToObject(o, name, text))
+		b->failed = true;
+}
+
+static cJSON *add_object(struct builder *b, cJSON *o, const char *name)
+{
+	cJSON *child = cJSON_AddObjectToObject(o, name);
+
+	if (!child)
+		b->failed = true;
+	return child;
+}
+
+/* Prints a document into `out` and frees it. */
+static struct error *print(struct builder *b, cJSON *doc, struct buf *out)
+{
+	char *text = b->failed ? NULL : cJSON_PrintUnformatted(doc);
+
+	cJSON_Delete(doc);
+	if (!text)
+		return &err_nomem;
+	buf_adds(out, text);
+	cJSON_free(text);
+	return buf_error(out);
+}
+
+/* ---- what both documents say ---- */
+
+static const char *transaction_name(const struct builder *b)
+{
+	return b->meta->program && *b->meta->program ? b->meta->program : "unknown";
+}
+
+static void add_origin(struct builder *b, cJSON *doc)
+{
+	add_text(b, doc, "platform", "go");
+	add_text(b, doc, "release", b->meta->release);
+	add_text(b, doc, "environment", b->meta->environment);
+}
+
+static void add_os(struct builder *b, cJSON *doc)
+{
+	cJSON *os = add_object(b, doc, "os");
+
+	add_required(b, os, "name", b->meta->os_name);
+	add_required(b, os, "version", b->meta->os_version);
+}
+
+static void add_runtime(struct builder *b, cJSON *doc)
+{
+	cJSON *runtime = add_object(b, doc, "runtime");
+
+	add_text(b, runtime, "name", "go");
+	add_required(b, runtime, "version", b->meta->go_version);
+}
+
+/* ---- the transaction ---- */
+
+static int by_count(const void *va, const void *vb)
+{
+	const uint32_t *a = va, *b = vb;	/* {entry, count} */
+
+	if (a[1] != b[1])
+		return a[1] < b[1] ? 1 : -1;
+	return (a[0] > b[0]) - (a[0] < b[0]);
+}
+
+static struct error *count_left_out(const struct sentry_threads *t, struct keyset *entries,
+				    uint32_t (*counts)[2])
+{
+	for (uint32_t i = t->told; i < t->n; i++) {
+		const struct sentry_thread *th = &t->v[i];
+		profile_id entry = th->tracks[th->n_tracks - 1]->info.entry;
+		uint32_t at;
+		bool fresh;
+		struct error *err = keyset_add(entries, &entry, sizeof(entry), &at, &fresh);
+
+		if (err)
+			return err;
+		counts[at][0] = entry;
+		counts[at][1]++;
+	}
+	return NULL;
+}
+
+/* {"count":N,"by_entry":[{"entry":NAME,"count":N},...]}: names as values, keys must be ours. */
+static struct error *add_left_out(struct builder *b, cJSON *context)
+{
+	const struct sentry_threads *t = &b->threads;
+	_cleanup_free_ uint32_t (*counts)[2] = calloc((size_t)(t->n - t->told) + 1, sizeof(*counts));
+	_cleanup_(keyset_deinit) struct keyset entries;
+	cJSON *o = add_object(b, context, "left_out"), *list;
+	struct error *err;
+
+	keyset_init(&entries);
+	if (!counts)
+		return &err_nomem;
+	add_number(b, o, "count", t->n - t->told);
+	err = count_left_out(t, &entries, counts);
+	if (err || !entries.n)
+		return err;
+	qsort(counts, entries.n, sizeof(*counts), by_count);
+	list = cJSON_AddArrayToObject(o, "by_entry");
+	for (uint32_t i = 0; list && i < entries.n && i < LEFT_OUT_NAMES; i++) {
+		cJSON *row = cJSON_CreateObject();
+
+		if (!row)
+			return &err_nomem;
+		cJSON_AddItemToArray(list, row);
+		add_required(b, row, "entry", profile_string_get(b->view.w->profile, counts[i][0]));
+		add_number(b, row, "count", counts[i][1]);
+	}
+	return list ? NULL : &err_nomem;
+}
+
+/* "CPU time unseen" -> cpu_time_unseen_ns */
+static void add_health(struct builder *b, cJSON *context)
+{
+	cJSON *o = add_object(b, context, "health");
+
+	for (int i = 0; i < HEALTH_COUNT; i++) {
+		bool ns = health_table[i].unit == HEALTH_UNIT_NS;
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s%s", health_table[i].name, ns ? "_ns" : "");
+		for (char *c = name; *c; c++)
+			*c = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '_';
+		add_number(b, o, name, b->view.w->health[i]);
+	}
+}
+
+static struct error *add_goprof(struct builder *b, cJSON *contexts)
+{
+	cJSON *c = add_object(b, contexts, "goprof");
+	const struct window *w = b->view.w;
+
+	add_text(b, c, "mode", export_mode_name(b->o->mode));
+	add_number(b, c, "rate_hz", b->meta->rate_hz);
+	add_number(b, c, "window", w->number);
+	add_number(b, c, "ticks", w->n_ticks);
+	add_number(b, c, "goroutines", b->threads.goroutines);
+	add_number(b, c, "threads_told", b->threads.told);
+	add_number(b, c, "cpu_unseen_ns", w->cpu_unseen_ns);
+	add_number(b, c, "cpu_ended_threads_ns", w->cpu_ended_ns);
+	/* Time that the limit of the service took away; 0 unless a window was closed too late. */
+	add_number(b, c, "cut_ns", w->end.mono - b->view.limit);
+	add_text(b, c, "command", b->meta->command);
+	add_health(b, c);
+	return add_left_out(b, c);
+}
+
+static struct error *add_contexts(struct builder *b, cJSON *doc)
+{
+	cJSON *contexts = add_object(b, doc, "contexts"), *c;
+
+	c = add_object(b, contexts, "trace");
+	add_text(b, c, "trace_id", b->out->trace_id);
+	add_text(b, c, "span_id", b->span_id);
+	add_text(b, c, "op", "process");
+	add_text(b, c, "status", "ok");
+	c = add_object(b, contexts, "profile");
+	add_text(b, c, "profile_id", b->out->profile_id);
+	c = add_object(b, contexts, "device");
+	add_required(b, c, "arch", b->meta->arch);
+	add_os(b, contexts);
+	add_runtime(b, contexts);
+	c = add_object(b, contexts, "app");
+	add_text(b, c, "app_name", transaction_name(b));
+	add_text(b, c, "app_identifier", b->meta->main_path);
+	add_number(b, c, "pid", (uint64_t)(b->meta->pid > 0 ? b->meta->pid : 0));
+	add_text(b, c, "exe", b->meta->exe);
+	return add_goprof(b, contexts);
+}
+
+static struct error *build_transaction(struct builder *b)
+{
+	cJSON *doc = cJSON_CreateObject(), *sdk, *tags;
+	struct error *err;
+
+	if (!doc)
+		return &err_nomem;
+	add_text(b, doc, "type", "transaction");
+	add_text(b, doc, "event_id", b->out->event_id);
+	add_text(b, doc, "transaction", transaction_name(b));
+	add_text(b, doc, "start_timestamp", b->start);
+	add_text(b, doc, "timestamp", b->end);
+	add_origin(b, doc);
+	add_text(b, doc, "server_name", b->meta->server_name);
+	sdk = add_object(b, doc, "sdk");
+	add_text(b, sdk, "name", "goprof");
+	add_required(b, sdk, "version", b->meta->goprof_version);
+	tags = add_object(b, doc, "tags");
+	add_text(b, tags, "goprof.mode", export_mode_name(b->o->mode));
+	if (!cJSON_AddArrayToObject(doc, "spans"))
+		b->failed = true;
+	err = add_contexts(b, doc);
+	if (err) {
+		cJSON_Delete(doc);
+		return err;
+	}
+	return print(b, doc, &b->out->transaction);
+}
+
+/* ---- the profile ---- */
+
+static struct error *build_profile_head(struct builder *b, struct buf *out)
+{
+	cJSON *doc = cJSON_CreateObject(), *c;
+
+	if (!doc)
+		return &err_nomem;
+	add_text(b, doc, "version", "1");
+	add_text(b, doc, "event_id", b->out->profile_id);
+	add_text(b, doc, "timestamp", b->start);
+	add_origin(b, doc);
+	c = add_object(b, doc, "device");
+	add_required(b, c, "architecture", b->meta->arch);
+	add_os(b, doc);
+	add_runtime(b, doc);
+	c = add_object(b, doc, "transaction");
+	add_text(b, c, "id", b->out->event_id);
+	add_text(b, c, "name", transaction_name(b));
+	add_text(b, c, "trace_id", b->out->trace_id);
+	add_number(b, c, "active_thread_id", b->threads.active);
+	return print(b, doc, out);
+}
+
+static struct error *build_profile(struct builder *b)
+{
+	struct buf *out = &b->out->profile;
+	struct error *err = build_profile_head(b, out);
+
+	if (err)
+		return err;
+	out->len--;	/* its closing brace: the streamed member comes before it */
+	buf_adds(out, ",\"profile\":{");
+	sentry_stacks_json(&b->stacks, out);
+	buf_adds(out, ",\"samples\":");
+	sentry_samples_json(&b->samples, &b->threads, out);
+	buf_adds(out, ",\"thread_metadata\":");
+	sentry_threads_json(&b->threads, b->view.w->profile, out);
+	buf_adds(out, "}}");
+	return buf_error(out);
+}
+
+/* ---- both ---- */
+
+static void set_times(struct builder *b)
+{
+	const struct window *w = b->view.w;
+	uint64_t start = w->start.real / 1000;
+	uint64_t length = b->view.limit - w->start.mono;
+
+	stamp(start, b->start);
+	stamp(start + (length + 999) / 1000, b->end);
+}
+
+static struct error *set_ids(struct builder *b)
+{
+	struct error *err = random_hex(b->out->event_id, 16);
+
+	if (!err)
+		err = random_hex(b->out->profile_id, 16);
+	if (!err)
+		err = random_hex(b->out->trace_id, 16);
+	return err ? err : random_hex(b->span_id, 8);
+}
+
+static struct error *build(struct builder *b)
+{
+	struct error *err = sentry_threads_choose(&b->view, b->o, &b->threads);
+
+	if (!err)
+		err = sentry_samples_of(&b->view, &b->threads, &b->stacks, &b->samples);
+	if (!err)
+		err = set_ids(b);
+	if (err)
+		return err;
+	set_times(b);
+	err = build_profile(b);
+	if (!err)
+		err = build_transaction(b);
+	b->out->threads = b->threads.told;
+	b->out->left_out = b->threads.n - b->threads.told;
+	return err;
+}
+
+static struct error *build_once(const struct window *w, const struct export_options *o,
+				struct sentry_v1 *ret)
+{
+	uint64_t length = w->end.mono - w->start.mono;
+	struct sentry_v1 v = { 0 };
+	struct builder b = {
+		.view = { w, o->mode, w->start.mono + (length < window_most ? length : window_most) },
+		.o = o, .meta = profile_meta(w->profile), .out = &v,
+	};
+	struct error *err;
+
+	buf_init(&v.transaction);
+	buf_init(&v.profile);
+	sentry_stacks_init(&b.stacks, w->profile);
+	err = build(&b);
+	sentry_threads_deinit(&b.threads);
+	sentry_stacks_deinit(&b.stacks);
+	sentry_samples_deinit(&b.samples);
+	if (err)
+		sentry_v1_deinit(&v);
+	else
+		*ret = v;
+	return err;
+}
+
+struct error *sentry_v1_build_limited(const struct window *w, const struct export_options *o,
+				      size_t most_bytes, struct sentry_v1 *ret)
+{
+	struct export_options fewer = *o;
+
+	if (w->n_ticks < 2)
+		return error_new(ERROR_NOT_FOUND, "the window is too short for a profile");
+	for (;;) {
+		struct sentry_v1 v;
+		struct error *err = build_once(w, &fewer, &v);
+
+		if (err)
+			return err;
+		if (v.profile.len <= most_bytes) {
+			*ret = v;
+			return NULL;
+		}
+		fewer.max_threads = v.threads / 2;
+		sentry_v1_deinit(&v);
+		if (!fewer.max_threads)
+			return error_new(ERROR_UNSUPPORTED,
+					 "one goroutine alone is too big for the service");
+	}
+}
+
+struct error *sentry_v1_build(const struct window *w, const struct export_options *o,
+			      struct sentry_v1 *ret)
+{
+	return sentry_v1_build_limited(w, o, PROFILE_BYTES_MOST, ret);
+}
+
+void sentry_v1_deinit(struct sentry_v1 *v)
+{
+	buf_deinit(&v->transaction);
+	buf_deinit(&v->profile);
+}

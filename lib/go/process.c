@@ -1,0 +1,301 @@
+/*
+ * process.c: from a process or a file to its Go runtime; owns everything below.
+ *
+ * The order is from cheap and certain to dear: is it Go at all, which version, is there a layout,
+ * where is its module, where are its variables. Everything but the variables' contents comes from
+ * the file, so a process that stands at its exec will do. Whether the layout fits is asked later,
+ * by go_runtime_check: until then nothing but the function table is claimed (caps).
+ *
+ * Upstream: src/runtime/symtab.go, src/debug/buildinfo.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "go/pclntab_impl.h"
+
+/* ---- parts ---- */
+
+static void runtime_destroy(struct go_runtime *rt)
+{
+	if (!rt)
+		return;
+	pclntab_cache_destroy(rt->cache);
+	arena_deinit(&rt->strings);
+	free(rt);
+}
+
+static void runtime_cleanup(struct go_runtime **rt)
+{
+	runtime_destroy(*rt);
+}
+
+static void process_cleanup(struct go_process **p)
+{
+	go_process_close(*p);
+}
+
+void go_process_close(struct go_process *p)
+{
+	if (!p)
+		return;
+	for (uint32_t i = 0; i < p->n_runtimes; i++)
+		runtime_destroy(p->runtimes[i]);
+	for (uint32_t i = 0; i < p->n_images; i++)
+		image_close(p->images[i]);
+	free(p);
+}
+
+size_t go_process_runtimes(const struct go_process *p)
+{
+	return p->n_runtimes;
+}
+
+struct go_runtime *go_process_runtime(struct go_process *p, size_t i)
+{
+	return i < p->n_runtimes ? p->runtimes[i] : NULL;
+}
+
+const struct go_build *go_runtime_build(const struct go_runtime *rt)
+{
+	return &rt->build;
+}
+
+const struct go_global_at *go_runtime_globals(const struct go_runtime *rt)
+{
+	return rt->globals;
+}
+
+const struct go_layout *go_runtime_layout(const struct go_runtime *rt)
+{
+	return &rt->layout;
+}
+
+uint32_t go_runtime_caps(const struct go_runtime *rt)
+{
+	return rt->caps;
+}
+
+gaddr_t go_pc_real(const struct go_runtime *rt, gaddr_t pc)
+{
+	(void)rt;
+	return pc;
+}
+
+/* ---- refusals ---- */
+
+/* What the program is called in messages: "4711 (/srv/app)". */
+struct who {
+	char name[512];
+};
+
+static struct who who_is(const struct target *t)
+{
+	struct who w;
+
+	if (t)
+		snprintf(w.name, sizeof(w.name), "%d (%s)", (int)target_pid(t), target_exe_path(t));
+	else
+		snprintf(w.name, sizeof(w.name), "the file");
+	return w;
+}
+
+/* The oldest version whose row and function table can both be read. */
+static int minor_lowest(void)
+{
+	int n;
+	const int *minors = go_layout_minors(&n);
+
+	for (int i = 0; i < n; i++)
+		if (pclntab_shape_of_minor(minors[i])->supported)
+			return minors[i];
+	return 0;
+}
+
+static struct error *unsupported_version(const struct who *w, const struct go_build *b)
+{
+	int n;
+	const int *minors = go_layout_minors(&n);
+
+	return error_why(error_new(ERROR_UNSUPPORTED, "%s was built by %s, which goprof cannot read",
+				   w->name, b->version),
+			 "supported are go1.%d to go1.%d", minor_lowest(), n ? minors[n - 1] : 0);
+}
+
+static bool is_gccgo(struct image *img)
+{
+	static const char *const name[] = { "__go_init_main" };
+	struct image_symbol sym = { 0 };
+	struct error *err = image_find_symbols(img, name, 1, &sym);
+
+	error_free(err);
+	return (!err && sym.addr) || image_needs(img, "libgo.so.");
+}
+
+static struct error *not_go(const struct who *w, struct go_process *p, struct image *img)
+{
+	struct error *err = NULL;
+	bool packed = false;
+
+	if (is_gccgo(img))
+		return error_why(error_new(ERROR_UNSUPPORTED, "%s was built by gccgo", w->name),
+				 "its runtime has nothing in common with that of the go command");
+	if (p->target)
+		err = go_pclntab_in_memory(p->target, &packed);
+	if (err)
+		return err;
+	if (packed)
+		return error_todo(error_why(error_new(ERROR_UNSUPPORTED, "%s is a packed Go program", w->name),
+					    "its function table is in its memory, but not in its file"),
+				  "run it unpacked");
+	return error_why(error_new(ERROR_NOT_GO, "%s is not a Go program", w->name),
+			 "no Go function table (pclntab) in its file%s",
+			 p->target ? " or its memory" : "");
+}
+
+/* ---- one runtime ---- */
+
+static struct error *is_go(const struct who *w, struct go_process *p, struct image *img)
+{
+	enum pclntab_format format;
+	gaddr_t addr;
+	uint64_t nfunc;
+	struct error *err = go_pclntab_find(img, &addr, &format, &nfunc);
+
+	return err == &err_notfound ? not_go(w, p, img) : err;
+}
+
+static struct error *build_read(const struct who *w, struct image *img, struct go_runtime *rt)
+{
+	struct error *err = go_buildinfo_read(img, &rt->strings, &rt->build);
+
+	if (err == &err_notfound)
+		return error_why(error_new(ERROR_UNSUPPORTED, "the Go version of %s cannot be told", w->name),
+				 "no build information and no version text in its file");
+	if (err)
+		return err;
+	rt->has_layout = go_layout_row(rt->build.minor, &rt->layout);
+	if (!rt->has_layout || !pclntab_shape_of_minor(rt->build.minor)->supported)
+		return unsupported_version(w, &rt->build);
+	rt->wrapper_id = go_wrapper_func_id(rt->build.minor);
+	return NULL;
+}
+
+static struct error *module_read(const struct who *w, struct image *img, uint64_t bias,
+				 struct go_runtime *rt)
+{
+	struct error *err = go_module_find(img, bias, &rt->layout, &rt->modules[0]);
+
+	if (err == &err_notfound)
+		return error_why(error_new(ERROR_UNSUPPORTED, "the tables of %s (%s) cannot be read",
+					   w->name, rt->build.version),
+				 "no moduledata that agrees with its function table");
+	if (!err)
+		rt->n_modules = 1;
+	return err;
+}
+
+static struct error *runtime_open(const struct who *w, struct go_process *p, struct image *img,
+				  uint64_t bias)
+{
+	_cleanup_(runtime_cleanup) struct go_runtime *rt = calloc(1, sizeof(*rt));
+	struct error *err;
+
+	if (!rt)
+		return &err_nomem;
+	rt->process = p;
+	arena_init(&rt->strings);
+	err = is_go(w, p, img);
+	if (!err)
+		err = pclntab_cache_create(&rt->cache);
+	if (!err)
+		err = build_read(w, img, rt);
+	if (!err)
+		err = module_read(w, img, bias, rt);
+	if (err)
+		return err;
+	rt->caps = GO_CAP_PCLNTAB;
+	err = go_globals_find(rt);
+	if (err)
+		return err;
+	p->runtimes[p->n_runtimes++] = take(rt);
+	return NULL;
+}
+
+/* ---- image and place ---- */
+
+static struct error *image_add(const struct who *w, struct go_process *p, int fd,
+			       const struct arch *arch, struct image **ret)
+{
+	struct image *img;
+	struct error *err = image_open_fd(fd, &img);
+
+	if (err && err->kind == ERROR_NOT_FOUND) {
+		error_free(err);
+		return error_why(error_new(ERROR_NOT_GO, "%s is not a Go program", w->name),
+				 "it is not an ELF file");
+	}
+	if (err)
+		return error_wrap(err, "%s cannot be read", w->name);
+	p->images[p->n_images++] = img;
+	if (image_machine(img) != arch->elf_machine)
+		return error_why(error_new(ERROR_UNSUPPORTED, "%s was built for another CPU", w->name),
+				 "this goprof reads %s programs", arch->name);
+	*ret = img;
+	return NULL;
+}
+
+static struct error *process_alloc(struct target *t, struct go_process **ret)
+{
+	struct go_process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return &err_nomem;
+	p->target = t;
+	*ret = p;
+	return NULL;
+}
+
+struct error *go_process_open(struct target *t, struct go_process **ret)
+{
+	_cleanup_(process_cleanup) struct go_process *p = NULL;
+	struct who w = who_is(t);
+	struct image *img;
+	uint64_t bias;
+	int fd;
+	struct error *err = process_alloc(t, &p);
+
+	if (!err)
+		err = target_exe_fd(t, &fd);
+	if (!err)
+		err = image_add(&w, p, fd, target_arch(t), &img);
+	if (!err)
+		err = go_image_place(t, fd, img, &bias);
+	if (err == &err_notfound)
+		return error_why(error_new(ERROR_UNSUPPORTED, "%s cannot be read", w.name),
+				 "its executable is not mapped where its program headers say");
+	if (!err)
+		err = runtime_open(&w, p, img, bias);
+	if (err)
+		return err;
+	*ret = take(p);
+	return NULL;
+}
+
+struct error *go_process_open_file(int fd, struct go_process **ret)
+{
+	_cleanup_(process_cleanup) struct go_process *p = NULL;
+	struct who w = who_is(NULL);
+	struct image *img;
+	struct error *err = process_alloc(NULL, &p);
+
+	if (!err)
+		err = image_add(&w, p, fd, arch_host(), &img);
+	if (!err)
+		err = runtime_open(&w, p, img, 0);
+	if (err)
+		return err;
+	*ret = take(p);
+	return NULL;
+}

@@ -1,0 +1,268 @@
+/*
+ * tracer_capture.c: one capture, in the tracer thread: seize, interrupt, look, detach.
+ *
+ * How a stop is left decides what the target notices:
+ * - an event stop is left without a signal; in it, a wait that our stop broke is made to restart;
+ * - a signal that was just being delivered is left *with* that signal, so that the kernel goes on
+ *   delivering it with the siginfo it had; nothing is healed there, as the signal's EINTR is due;
+ * - job control needs nothing: on detach the kernel puts the thread back into the stop that is in
+ *   force, or lets it run when SIGCONT came meanwhile.
+ * A thread that dies while it is seized stays a zombie, and keeps its process from ending or from
+ * completing an exec, until it is waited for: so whatever is owed is looked at every few
+ * milliseconds, also when nobody asks.
+ *
+ * Upstream text: ptrace(2) "Attaching and detaching", "execve(2) under ptrace"; kernel/ptrace.c.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "target/procfs.h"
+#include "target/tracer_impl.h"
+
+/* How long to sleep between looks, by the age of the youngest round. */
+enum {
+	BUSY_NS = 40 * NSEC_PER_USEC,		/* most running threads come within this */
+	SHORT_NS = 500 * NSEC_PER_USEC,
+	SHORT_STEP_NS = 15 * NSEC_PER_USEC,
+	LONG_STEP_NS = 250 * NSEC_PER_USEC,
+	LATE_STEP_NS = 3 * NSEC_PER_MSEC,	/* after the round's time: less and less often, but */
+	LATE_MOST_NS = 10 * NSEC_PER_MSEC,	/* a thread that comes is held until the next look */
+	LATE_SHARE = 8,
+};
+
+/* Results of a call that the kernel cut short: ERESTARTSYS ... ERESTART_RESTARTBLOCK. */
+enum { KERNEL_ERESTART_FIRST = 512, KERNEL_ERESTART_LAST = 516 };
+
+static bool is_dropped(struct tracer *tr, const struct slot *s)
+{
+	pthread_mutex_lock(&tr->lock);
+	bool dropped = tr->dropped >> (s - tr->pool) & 1;
+	pthread_mutex_unlock(&tr->lock);
+	return dropped;
+}
+
+/* Gives a slot back to the requesters. */
+static void finish(struct tracer *tr, struct slot *s, enum capture_status status)
+{
+	uint64_t bit = 1ull << (s - tr->pool);
+
+	s->capture.status = status;
+	pthread_mutex_lock(&tr->lock);
+	bool dropped = tr->dropped & bit;
+	tr->owed &= ~bit;
+	tr->round &= ~bit;
+	tr->dropped &= ~bit;
+	if (dropped)
+		tr->free |= bit;
+	else
+		tr->done |= bit;
+	if (dropped || !tr->round)
+		pthread_cond_broadcast(&tr->answers);
+	pthread_mutex_unlock(&tr->lock);
+}
+
+/* ---- asking ---- */
+
+/* EPERM also means: it has ended, but nobody has waited for it yet. */
+static enum capture_status seize_refused(const struct slot *s, int errnum)
+{
+	char state;
+
+	if (errnum != EPERM)
+		return CAPTURE_GONE;
+	state = target_tid_state(s->target, s->capture.tid);
+	return state && state != 'Z' && state != 'X' ? CAPTURE_BUSY : CAPTURE_GONE;
+}
+
+static void begin(struct tracer *tr, struct slot *s)
+{
+	struct task_times now;
+
+	s->t_begin = tracer_now();
+	/* The task's file belongs to the thread, not to its number: a stranger is not seized. */
+	if (is_dropped(tr, s) || !task_read_times(s->rq.task, &now)) {
+		finish(tr, s, CAPTURE_GONE);
+		return;
+	}
+	if (ptrace(PTRACE_SEIZE, s->capture.tid, NULL, NULL)) {
+		finish(tr, s, seize_refused(s, errno));
+		return;
+	}
+	/* And if it was one after all, it is let go at once; that takes a stop. */
+	s->void_ = !task_read_times(s->rq.task, &now);
+	/* Fails only if it has died; then the wait tells. */
+	ptrace(PTRACE_INTERRUPT, s->capture.tid, NULL, NULL);
+}
+
+void tracer_begin_asked(struct tracer *tr)
+{
+	pthread_mutex_lock(&tr->lock);
+	uint64_t asked = tr->asked;
+	tr->asked = 0;
+	tr->owed |= asked;
+	pthread_mutex_unlock(&tr->lock);
+	for (; asked; asked &= asked - 1)
+		begin(tr, &tr->pool[__builtin_ctzll(asked)]);
+}
+
+/* ---- the hold ---- */
+
+static bool was_cut_short(const struct regs *r)
+{
+	return r->syscall_nr >= 0 &&
+	       (r->syscall_ret == -EINTR || (r->syscall_ret <= -KERNEL_ERESTART_FIRST &&
+					     r->syscall_ret >= -KERNEL_ERESTART_LAST));
+}
+
+static void heal(const struct slot *s, struct capture *c)
+{
+	const struct arch *arch = s->target->arch;
+
+	if (!c->late_blocked || !arch->heal_interrupted_wait(&c->regs))
+		return;
+	c->healed = !ptrace(PTRACE_POKEUSER, c->tid, (void *)arch->heal_user_offset,
+			    (void *)(uintptr_t)arch->heal_value(&c->regs));
+}
+
+/* What we came for. False when there is nothing to be had. */
+static bool look(struct slot *s)
+{
+	struct capture *c = &s->capture;
+	struct iovec iov = { c->regs.raw, sizeof(c->regs.raw) };
+
+	if (ptrace(PTRACE_GETREGSET, c->tid, (void *)(uintptr_t)NT_PRSTATUS, &iov))
+		return false;
+	c->regs.raw_len = (uint32_t)iov.iov_len;
+	if (!s->target->arch->regs_parse(&c->regs) || !task_read_times(s->rq.task, &c->held))
+		return false;
+	if (target_life(s->target) != TARGET_ALIVE)
+		return false;
+	c->late_blocked = was_cut_short(&c->regs);
+	s->hook(s->ctx, s->target, &s->rq, c);
+	return true;
+}
+
+static void hold(struct tracer *tr, struct slot *s, int status)
+{
+	struct capture *c = &s->capture;
+	uint64_t arrived = tracer_now();
+	bool event = status >> 16 == PTRACE_EVENT_STOP;
+	bool interrupt = event && WSTOPSIG(status) == SIGTRAP;	/* else: stopped by job control */
+
+	c->signal = event ? 0 : WSTOPSIG(status);
+	c->in_time = arrived <= s->deadline;
+	c->t_arrived = c->in_time ? arrived : 0;
+	bool seen = !s->void_ && !is_dropped(tr, s) && look(s);
+	if (seen && interrupt)
+		heal(s, c);
+	if (ptrace(PTRACE_DETACH, s->wait_tid, NULL, (void *)(uintptr_t)c->signal)) {
+		s->void_ = true;	/* killed in our hands: the next looks wait for its end */
+		return;
+	}
+	c->t_resumed = tracer_now();
+	finish(tr, s, seen ? CAPTURE_OK : CAPTURE_GONE);
+}
+
+/* ---- waiting ---- */
+
+static bool traced_by_this_thread(const struct tracer *tr, pid_t pid)
+{
+	char path[32];
+	struct procfs_status st;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return procfs_status_at(AT_FDCWD, path, &st) && st.tracer == tr->tid;
+}
+
+/*
+ * No such tracee any more. When a thread calls exec it takes over the number of its process, and
+ * our seizure with it; nobody else would ever let it out of the stop that we asked for.
+ */
+static void lost(struct tracer *tr, struct slot *s)
+{
+	if (s->wait_tid != s->pid && traced_by_this_thread(tr, s->pid)) {
+		s->wait_tid = s->pid;
+		s->void_ = true;
+		return;
+	}
+	finish(tr, s, CAPTURE_GONE);
+}
+
+/*
+ * Nothing to be told of it. Waiting for a child of ours never says that we do not trace it, so a
+ * seizure that an exec took away is found by asking.
+ */
+static void silent(struct tracer *tr, struct slot *s)
+{
+	if (tracer_now() > s->deadline && !traced_by_this_thread(tr, s->wait_tid))
+		lost(tr, s);
+}
+
+static void poll_slot(struct tracer *tr, struct slot *s)
+{
+	int status;
+	pid_t r = tracer_wait(tr, s->wait_tid, &status);
+
+	if (r == 0)
+		silent(tr, s);
+	else if (r < 0)
+		lost(tr, s);
+	else if (WIFSTOPPED(status))
+		hold(tr, s, status);
+	else if (WIFEXITED(status) || WIFSIGNALED(status))
+		finish(tr, s, CAPTURE_GONE);
+}
+
+static uint64_t step_in_time(uint64_t age)
+{
+	if (age < BUSY_NS)
+		return 0;
+	return age < SHORT_NS ? SHORT_STEP_NS : LONG_STEP_NS;
+}
+
+static uint64_t step_late(uint64_t late)
+{
+	uint64_t step = late / LATE_SHARE;
+
+	if (step < LATE_STEP_NS)
+		return LATE_STEP_NS;
+	return step < LATE_MOST_NS ? step : LATE_MOST_NS;
+}
+
+/* Rounds whose time is up stop being waited for. */
+static void close_rounds(struct tracer *tr, uint64_t over)
+{
+	if (!over)
+		return;
+	pthread_mutex_lock(&tr->lock);
+	bool waited_for = tr->round & over;
+	tr->round &= ~over;
+	if (waited_for && !tr->round)
+		pthread_cond_broadcast(&tr->answers);
+	pthread_mutex_unlock(&tr->lock);
+}
+
+uint64_t tracer_poll_owed(struct tracer *tr)
+{
+	uint64_t over = 0, sleep = UINT64_MAX, now, step;
+
+	/* Bits of `owed` are set and cleared by this thread alone. */
+	for (uint64_t w = tr->owed; w; w &= w - 1)
+		poll_slot(tr, &tr->pool[__builtin_ctzll(w)]);
+	now = tracer_now();
+	for (uint64_t w = tr->owed; w; w &= w - 1) {
+		const struct slot *s = &tr->pool[__builtin_ctzll(w)];
+
+		over |= s->deadline <= now ? w & -w : 0;
+		step = s->deadline <= now ? step_late(now - s->deadline) : step_in_time(now - s->t_begin);
+		sleep = step < sleep ? step : sleep;
+	}
+	close_rounds(tr, over);
+	return sleep;
+}

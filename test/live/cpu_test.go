@@ -1,0 +1,340 @@
+// Shares of CPU time against the targets' own thread clocks. These tests run alone: a share needs looks, and looks are
+// valid only where the target, the sampler and the test do not fight for two cores.
+package live
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+const pkg = "example.org/goprof/targets/"
+
+const lookLine = "valid on-CPU looks"
+
+// Shows: a known split of CPU time. Points of tolerance follow the number of looks (one sigma of a 50 % share: 1.6
+// points at 1,000 looks, 0.9 at 3,000).
+func TestBusySplit(t *testing.T) {
+	builds, many := allBuilds, map[string]bool{"1.19-plain": true, "1.26-sw": true}
+	if testing.Short() {
+		builds, many = eachVersion, nil
+	}
+	each(t, builds, false, func(t *testing.T, build string) {
+		looks, points := 1000.0, 7.0
+		if many[build] {
+			looks, points = 3000, 4
+		}
+		p := startTarget(t, build, "busy", "-n", "2", "-dur", "5m")
+		defer p.quit()
+		names := []string{pkg + "busy.alpha", pkg + "busy.beta", pkg + "busy.gamma"}
+		cpu, seen := make([]float64, len(names)), 0.0
+		for i := 0; seen < looks; i++ {
+			// 2 cores give at most 202 looks a second; a quarter of that is the least we live with.
+			if float64(i)*6*50 > looks+600 {
+				t.Fatalf("%.0f valid looks after %d attaches of 6 s, want %.0f", seen, i, looks)
+			}
+			d := 6 * time.Second
+			if need := (looks - seen) / 150; need < 5 && i > 0 {
+				d = time.Duration(need*1000+1000) * time.Millisecond
+			}
+			r := attach(t, p.pid, d)
+			checkWholeWindow(t, r, "busy.work", 2)
+			prof := r.profile()
+			seen += prof.figure(t, lookLine)
+			share, sum := prof.shares(names...)
+			for k := range share {
+				cpu[k] += share[k] / 100 * float64(sum)
+			}
+			checkComplete(t, prof)
+			checkCallers(t, prof)
+		}
+		compareShares(t, names, cpu, []float64{50, 30, 20}, points, seen)
+		if why := untouched(p.pid); why != "" {
+			t.Error(why)
+		}
+	})
+}
+
+func compareShares(t testing.TB, names []string, cpu, want []float64, points, looks float64) {
+	t.Helper()
+	sum := 0.0
+	for _, v := range cpu {
+		sum += v
+	}
+	for i, name := range names {
+		got := 100 * cpu[i] / sum
+		t.Logf("%s: %.1f %%, truth %.1f %% (%.0f looks)", name, got, want[i], looks)
+		if !(math.Abs(got-want[i]) <= points) {
+			t.Errorf("%s has %.1f %% of the CPU time, truth is %.1f %%, tolerance %.0f points at %.0f looks", name, got, want[i], points, looks)
+		}
+	}
+}
+
+// checkCallers: spin is called by alpha, beta or gamma below work, and nothing else.
+func checkCallers(t testing.TB, p *profile) {
+	t.Helper()
+	astray := p.cpu(func(s *sample) bool {
+		at := s.index(pkg + "busy.spin")
+		if at < 0 {
+			return false
+		}
+		return at+2 >= len(s.stack) || s.stack[at+2] != pkg+"busy.work"
+	})
+	if all := p.cpu(with(pkg + "busy.spin")); all == 0 || astray > all/100 {
+		t.Errorf("%v of %v in busy.spin have other callers than busy.work", astray, all)
+	}
+}
+
+// checkWholeWindow: goroutines that live all the time have the time of the window, to two ticks.
+func checkWholeWindow(t testing.TB, r *recording, function string, n int) {
+	t.Helper()
+	if len(r.envelopes()) == 0 {
+		t.Errorf("no envelope written")
+	}
+	for _, e := range r.envelopes() {
+		times := e.threadTimes(t)
+		ids := e.threadsWith(t, pkg+function)
+		if len(ids) != n {
+			t.Errorf("%d goroutines in %s, want %d: %v", len(ids), function, n, ids)
+		}
+		for _, id := range append(ids, "1") {
+			if off := e.length() - times[id]; off < -2*tick || off > 2*tick {
+				t.Errorf("goroutine %s has %v in a window of %v, although it existed all the time", id, times[id], e.length())
+			}
+		}
+	}
+}
+
+// Shows: bursts of 1 ms on eight threads, each 10 ms, are seen in their right proportion.
+func TestBurstSplit(t *testing.T) {
+	builds := eachVersion
+	if testing.Short() {
+		builds = builds[1:]
+	}
+	const looks = 2000
+	each(t, builds, false, func(t *testing.T, build string) {
+		names := []string{pkg + "burst.hotA", pkg + "burst.hotB"}
+		cpu, want, seen, i := make([]float64, 2), make([]float64, 2), 0.0, 0
+		for ; seen < looks; i++ {
+			if i == 6 {
+				t.Fatalf("%.0f valid looks after %d runs, want %d", seen, i, looks)
+			}
+			r, status := run(t, time.Minute, target(build), "burst", "-dur", "25s")
+			if status != 0 {
+				t.Fatalf("status %d", status)
+			}
+			prof := r.profile()
+			seen += prof.figure(t, lookLine)
+			share, sum := prof.shares(names...)
+			for k, key := range []string{"hotA_ms", "hotB_ms"} {
+				cpu[k] += share[k] / 100 * float64(sum)
+				want[k] += truth(t, r.out(), "bursts=", key)
+			}
+			compareCPU(t, prof, truth(t, r.out(), "bursts=", "process_ms"))
+		}
+		all := want[0] + want[1]
+		compareShares(t, names, cpu, []float64{100 * want[0] / all, 100 * want[1] / all}, 6, seen)
+	})
+}
+
+// compareCPU: all samples together are the CPU time that the process itself measured, to 5 %.
+func compareCPU(t testing.TB, p *profile, ms float64) {
+	t.Helper()
+	got := p.cpu(anySample).Seconds() * 1e3
+	if off := 100 * math.Abs(got-ms) / ms; off > 5 {
+		t.Errorf("the samples hold %.0f ms of CPU time, the process measured %.0f ms itself: %.1f %% apart", got, ms, off)
+	}
+}
+
+// checkComplete: of the stacks that were on a CPU, 99 % reach their root, and no return address is wrong.
+func checkComplete(t testing.TB, p *profile) {
+	t.Helper()
+	all, whole := p.figure(t, "on-CPU stacks"), p.figure(t, "complete on-CPU stacks")
+	if all == 0 || whole < 0.99*all {
+		t.Errorf("%.0f of %.0f on-CPU stacks are complete (%.2f %%), want 99 %%", whole, all, 100*whole/all)
+	}
+	if audited, wrong := p.figure(t, "call sites audited"), p.figure(t, "call sites wrong"); audited == 0 || wrong != 0 {
+		t.Errorf("%.0f of %.0f audited call sites are wrong", wrong, audited)
+	}
+}
+
+// Shows: stacks stay whole where they are hard to read (in the vDSO, while they are moved, on the system stack, under
+// signals), and the program is as it was: exit status, nothing lost, nothing bad.
+func TestHardStacks(t *testing.T) {
+	d := 8 * time.Second
+	if testing.Short() {
+		d = 4 * time.Second
+	}
+	for _, c := range []struct {
+		target string
+		good   string // must be in its TRUTH
+		check  func(t *testing.T, p *profile)
+	}{
+		{"vdso", "TRUTH calls=", checkVdso},
+		{"growstack", "bad=0 ", nil},
+		{"gcheavy", "TRUTH gc_cpu_fraction=", checkSystemStack},
+		{"signals", "TRUTH lost=0 ", nil},
+	} {
+		c := c
+		t.Run(c.target, func(t *testing.T) {
+			each(t, eachVersion, false, func(t *testing.T, build string) {
+				r, status := run(t, d+time.Minute, target(build), c.target, "-dur", d.String())
+				if status != 0 {
+					t.Errorf("status %d\n%s", status, tail(r.err()))
+				}
+				if !strings.Contains(r.out(), c.good) {
+					t.Errorf("no %q in its output:\n%s", c.good, tail(r.out()))
+				}
+				p := r.profile()
+				t.Logf("%.0f of %.0f on-CPU stacks complete, %.0f call sites audited", p.figure(t, "complete on-CPU stacks"),
+					p.figure(t, "on-CPU stacks"), p.figure(t, "call sites audited"))
+				checkComplete(t, p)
+				if c.check != nil {
+					c.check(t, p)
+				}
+			})
+		})
+	}
+}
+
+func checkVdso(t *testing.T, p *profile) {
+	in, all := p.cpu(with(pkg+"vdso.clock")), p.cpu(anySample)
+	if float64(in) <= 0.9*float64(all) {
+		t.Errorf("vdso.clock is on the stack in %v of %v", in, all)
+	}
+}
+
+// The roots of goroutines that the runtime runs for itself: on a system stack, too, but not of the program.
+var runtimeRoots = []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.forcegchelper", "runtime.runfinq",
+	"runtime.runFinalizers", "runtime.runCleanups", "runtime.gcenable"}
+
+func checkSystemStack(t *testing.T, p *profile) {
+	var on, lost time.Duration
+	through := int64(0)
+	for i := range p.samples {
+		s := &p.samples[i]
+		at := s.index("runtime.systemstack")
+		if at < 0 || s.cpu == 0 {
+			continue
+		}
+		own := false
+		for _, root := range runtimeRoots {
+			own = own || s.has(root)
+		}
+		if own {
+			continue
+		}
+		on += time.Duration(s.cpu)
+		// Towards the root, behind the switch of stacks.
+		if build := s.index(pkg + "gcheavy.build"); build > at && s.index(pkg+"gcheavy.Main") > build {
+			through += s.count
+		} else if !s.has(pkg + "gcheavy.Main") {
+			lost += time.Duration(s.cpu)
+			t.Logf("%v ends on the system stack: %v", time.Duration(s.cpu), s.stack)
+		}
+	}
+	t.Logf("on the system stack for the program: %v, %d looks go on into gcheavy.build, %v end there", on, through, lost)
+	if through < 10 || lost > on/100 {
+		t.Errorf("%v of %v on the system stack do not go on into the goroutine; %d looks do", lost, on, through)
+	}
+}
+
+// Shows: the sum of the samples is the CPU time that the process measured of itself, and agrees with what the kernel
+// accounts to goprof and its child together.
+func TestCPUTime(t *testing.T) {
+	each(t, eachVersion, false, func(t *testing.T, build string) {
+		r, status := run(t, time.Minute, target(build), "server", "-dur", "6s")
+		if status != 0 {
+			t.Fatalf("status %d", status)
+		}
+		p := r.profile()
+		compareCPU(t, p, truth(t, r.out(), "process_ms=", "process_ms"))
+		usage := r.ProcessState.UserTime() + r.ProcessState.SystemTime() // with the child it waited for
+		own := time.Duration(p.figure(t, "own CPU"))
+		child, sum := usage-own, p.cpu(anySample)
+		// goprof's own figure ends before it writes its files: that is in `child` as well.
+		if off := child - sum; off < -sum/20 || off > sum/20+150*time.Millisecond {
+			t.Errorf("the samples hold %v; goprof and the child used %v, of which goprof says %v are its own", sum, usage, own)
+		}
+		if own > 6*time.Second/10 {
+			t.Errorf("goprof used %v in 6 s", own)
+		}
+	})
+}
+
+// Shows: a goroutine that is always in a system call, but at two places in turn, is not taken for unchanged: the wall
+// time of both places is right, in the pprof file and as servers weigh the envelope.
+func TestReadloopSplit(t *testing.T) {
+	d := 40 * time.Second
+	if testing.Short() {
+		d = 20 * time.Second
+	}
+	each(t, []string{"1.26-sw", "1.19-plain"}, true, func(t *testing.T, build string) {
+		r, status := run(t, d+time.Minute, target(build), "readloop", "-dur", d.String())
+		if status != 0 {
+			t.Fatalf("status %d", status)
+		}
+		names := []string{pkg + "readloop.siteA", pkg + "readloop.siteB"}
+		want := []float64{truth(t, r.out(), "siteA_ms", "siteA"), truth(t, r.out(), "siteA_ms", "siteB")}
+		wall, weights, p := make([]float64, 2), make([]float64, 2), r.profile()
+		for i, name := range names {
+			wall[i] = float64(p.wall(with(name)))
+			for _, e := range r.envelopes() {
+				for _, st := range e.times(t) {
+					if st.has(name) {
+						weights[i] += float64(st.time)
+					}
+				}
+			}
+		}
+		for from, v := range map[string][]float64{"pprof": wall, "envelopes": weights} {
+			sum := v[0] + v[1]
+			if sum < 0.95*float64(d) {
+				t.Errorf("%s: %v in both places, the run took %v", from, time.Duration(sum), d)
+			}
+			for i, name := range names {
+				got := 100 * v[i] / sum
+				t.Logf("%s: %s %.1f %%, truth %.1f %%", from, name, got, want[i])
+				if !(math.Abs(got-want[i]) <= 3) {
+					t.Errorf("%s: %s has %.1f %% of the wall time, truth is %.1f %%", from, name, got, want[i])
+				}
+			}
+		}
+		checkWholeWindowAfter(t, r)
+	})
+}
+
+// checkWholeWindowAfter: of a run, only windows after the first one have goroutines that lived all the time.
+func checkWholeWindowAfter(t testing.TB, r *recording) {
+	t.Helper()
+	for i, e := range r.envelopes() {
+		if i == 0 {
+			continue
+		}
+		if off := e.length() - e.threadTimes(t)["1"]; off < -2*tick || off > 2*tick {
+			t.Errorf("window %d: goroutine 1 has %v of %v", i+1, e.threadTimes(t)["1"], e.length())
+		}
+	}
+}
+
+// Shows: labels reach the profile.
+func TestProfileLabels(t *testing.T) {
+	each(t, eachVersion, true, func(t *testing.T, build string) {
+		p := startTarget(t, build, "server", "-dur", "1m")
+		prof := attach(t, p.pid, 3*time.Second).profile()
+		p.quit()
+		for route, function := range map[string]string{"/order": "server.(*store).put", "/search": "server.(*store).find"} {
+			label := fmt.Sprintf("route:[%s]", route)
+			all := prof.cpu(with(pkg + function))
+			right := prof.cpu(func(s *sample) bool { return s.has(pkg+function) && strings.Contains(s.labels, label) })
+			if all == 0 || float64(right) < 0.98*float64(all) {
+				t.Errorf("%v of %v in %s have the label %s", right, all, function, label)
+			}
+		}
+		if sealed := prof.cpu(with(pkg + "server.seal")); sealed == 0 {
+			t.Error("nothing in server.seal")
+		}
+	})
+}

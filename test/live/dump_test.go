@@ -1,0 +1,134 @@
+// goprof dump against the runtime's own dump.
+package live
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dump runs goprof dump; what it says on stderr must be one line.
+func dump(t testing.TB, pid int, options ...string) string {
+	t.Helper()
+	p := start(t, nil, goprofPath, append(append([]string{"dump"}, options...), fmt.Sprint(pid))...)
+	if status := p.wait(20 * time.Second); status != 0 {
+		t.Fatalf("goprof dump: status %d\n%s", status, tail(p.err()))
+	}
+	if said := p.err(); !strings.HasPrefix(said, "goprof: ") || strings.Count(said, "\n") != 1 {
+		t.Errorf("goprof dump says %q", said)
+	}
+	return p.out()
+}
+
+// oracle: a goroutine of the target's own view, which works while it makes a dump.
+func (g *goroutine) isOracle() bool {
+	return strings.HasSuffix(g.creator.function, "/oracle.Start") || strings.HasPrefix(g.creator.function, "os/signal.")
+}
+
+// parked: its stack is at rest. System calls are: one that moved differs between the two dumps of the target.
+func (g *goroutine) parked() bool { return g.state != "running" && g.state != "runnable" }
+
+// Shows: every parked goroutine of a dump is that of the runtime's own traceback: id, state, wait reason, locked,
+// functions with inlined ones and generic arguments, file and line, offset, creator and its goroutine. The dump of
+// goprof lies between two of the target; goroutines that are the same in both must be the same in it.
+func TestDump(t *testing.T) {
+	for _, c := range []struct {
+		target string
+		least  int // goroutines that must have been compared
+	}{
+		{"names", 16}, {"waitreasons", 211}, {"labels", 53}, {"generics", 9}, {"echo", 203},
+	} {
+		c := c
+		t.Run(c.target, func(t *testing.T) {
+			each(t, allBuilds, true, func(t *testing.T, build string) {
+				p := startTarget(t, build, c.target, "-dur", "1m")
+				before, _ := p.dumped()
+				text := dump(t, p.pid)
+				after, _ := p.dumped()
+				if n := compareDumps(t, before, text, after); n < c.least {
+					t.Errorf("%d parked goroutines compared, want at least %d", n, c.least)
+				}
+				if why := untouched(p.pid); why != "" {
+					t.Error("after the dump: " + why)
+				}
+				p.quit()
+			})
+		})
+	}
+}
+
+func compareDumps(t *testing.T, before, text, after string) (compared int) {
+	t.Helper()
+	own := parseStacks(t, text)
+	ours, second := byID(own), byID(parseStacks(t, after))
+	if len(ours) != len(own) {
+		t.Errorf("%d goroutines, but %d ids", len(own), len(ours))
+	}
+	wrong := 0
+	complain := func(id, what string) {
+		if wrong++; wrong <= 5 {
+			t.Errorf("goroutine %s: %s", id, what)
+		}
+	}
+	first := byID(parseStacks(t, before))
+	for id, g := range first {
+		again := second[id]
+		if again == nil || !g.parked() || g.differs(again) != "" {
+			continue
+		}
+		o := ours[id]
+		switch {
+		case o == nil:
+			complain(id, "is missing")
+		case o.differs(g) != "" && (!g.isOracle() || o.parked()):
+			complain(id, "goprof and the runtime: "+o.differs(g))
+		default:
+			compared++
+		}
+	}
+	for id, g := range ours {
+		if first[id] == nil && second[id] == nil {
+			complain(id, fmt.Sprintf("does not exist (%s, created by %v)", g.state, g.creator))
+		}
+	}
+	if wrong > 5 {
+		t.Errorf("and %d more", wrong-5)
+	}
+	return
+}
+
+// Shows: the labels of a dump are those of the runtime's own profile, for each stack.
+func TestDumpLabels(t *testing.T) {
+	each(t, allBuilds, true, func(t *testing.T, build string) {
+		p := startTarget(t, build, "labels", "-dur", "1m")
+		_, truth := p.dumped()
+		if plain := dump(t, p.pid); strings.Contains(plain, "]  {") || strings.Contains(plain, "] {") {
+			t.Error("labels in a dump that did not ask for them")
+		}
+		text := dump(t, p.pid, "--labels")
+		p.quit()
+
+		want, got := parseLabelled(t, truth), map[labelled]int{}
+		for _, g := range parseStacks(t, text) {
+			kind := labelled{labels: parseLabels(t, g.labels)}
+			for _, f := range g.frames {
+				kind.stack += f.function + " " + f.place + "\n"
+			}
+			got[kind]++
+		}
+		parks := 0
+		for kind, n := range want {
+			if !strings.Contains(kind.stack, "labels.park ") {
+				continue
+			}
+			parks += n
+			if got[kind] != n {
+				t.Errorf("%d goroutines with labels %.300s, want %d, at\n%s", got[kind], kind.labels, n, kind.stack)
+			}
+		}
+		if parks != 52 {
+			t.Errorf("the target has %d goroutines in labels.park", parks)
+		}
+	})
+}

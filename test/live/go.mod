@@ -1,0 +1,3 @@
+module example.org/goprof/live
+
+go 1.21

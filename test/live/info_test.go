@@ -1,0 +1,92 @@
+// goprof info against go tool nm.
+package live
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	infoAddress = regexp.MustCompile(`(?m)^ +(runtime\.\w+) +(0x[0-9a-f]+|not found)`)
+	nmSymbol    = regexp.MustCompile(`(?m)^ *([0-9a-f]+) \w (runtime\.\w+)$`)
+)
+
+// addresses gives what goprof info finds in a file or a process.
+func addresses(t testing.TB, of string) map[string]string {
+	t.Helper()
+	p := start(t, nil, goprofPath, "info", of)
+	if status := p.wait(20 * time.Second); status != 0 {
+		t.Fatalf("goprof info %s: status %d\n%s", of, status, tail(p.err()))
+	}
+	found := map[string]string{}
+	for _, m := range infoAddress.FindAllStringSubmatch(p.out(), -1) {
+		found[m[1]] = m[2]
+	}
+	return found
+}
+
+// Shows: what the rules find in a stripped binary is what the symbol table of its twin says. A twin is the same build
+// with its symbol table (and with what the linker says of itself in the build information, so addresses may differ in
+// principle; the linker's layout has not depended on it so far, and the test would show it).
+func TestInfoAddresses(t *testing.T) {
+	for _, build := range allBuilds {
+		if strings.HasSuffix(build, "-plain") {
+			continue
+		}
+		build := build
+		t.Run(build, func(t *testing.T) {
+			t.Parallel()
+			version, form, _ := strings.Cut(build, "-")
+			whole := target(version + "-plain")
+			if form != "sw" {
+				whole = twin(t, build)
+			}
+			symbols := map[string]string{}
+			for _, m := range nmSymbol.FindAllStringSubmatch(goTool(t, "nm", whole), -1) {
+				symbols[m[2]] = "0x" + m[1]
+			}
+			stripped, full := addresses(t, target(build)), addresses(t, whole)
+			for _, name := range []string{"allgs", "allglen", "allgptr", "allm", "allp", "sched", "gomaxprocs", "waitReasonStrings"} {
+				name = "runtime." + name
+				want := symbols[name]
+				if want == "" {
+					t.Errorf("%s: no such symbol in %s", name, whole)
+				}
+				if stripped[name] != want {
+					t.Errorf("%s: %q in the stripped build, %q by its symbol", name, stripped[name], want)
+				}
+				if full[name] != want {
+					t.Errorf("%s: %q in the build with symbols, %q by its symbol", name, full[name], want)
+				}
+			}
+		})
+	}
+}
+
+// Shows: info of a process gives the addresses of the file, moved by one and the same distance.
+func TestInfoProcess(t *testing.T) {
+	each(t, allBuilds, true, func(t *testing.T, build string) {
+		p := startTarget(t, build, "labels", "-dur", "1m")
+		file, process := addresses(t, target(build)), addresses(t, fmt.Sprint(p.pid))
+		p.quit()
+		bias, n := int64(-1), 0
+		for name, at := range file {
+			var a, b int64
+			fmt.Sscanf(at, "0x%x", &a)
+			fmt.Sscanf(process[name], "0x%x", &b)
+			if bias < 0 {
+				bias = b - a
+			}
+			if b-a != bias || a == 0 {
+				t.Errorf("%s: %s in the file, %s in the process, moved by %#x", name, at, process[name], bias)
+			}
+			n++
+		}
+		if pie := strings.Contains(build, "pie"); n < 8 || (bias != 0) != pie {
+			t.Errorf("%d addresses, moved by %#x", n, bias)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+// Ctrl-C and Ctrl-Z at a terminal.
+package live
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// terminal opens a new pseudo terminal: the side that types and reads, and the side that programs have.
+func terminal(t testing.TB) (typist, tty *os.File) {
+	t.Helper()
+	typist, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { typist.Close() })
+	var unlock, number int32
+	for _, call := range []struct {
+		request uintptr
+		value   *int32
+	}{{syscall.TIOCSPTLCK, &unlock}, {syscall.TIOCGPTN, &number}} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, typist.Fd(), call.request, uintptr(unsafe.Pointer(call.value))); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	return typist, tty
+}
+
+// onTerminal makes a process leader of a session with the terminal as its own, in the foreground.
+func onTerminal(tty *os.File) option {
+	return func(c *exec.Cmd) {
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+		c.Stdin = tty
+	}
+}
+
+// Shows: Ctrl-C goes to the foreground process group, so to goprof and to its child; the child gets exactly one SIGINT,
+// ends as it likes, and the profile is written.
+func TestCtrlC(t *testing.T) {
+	t.Parallel()
+	typist, tty := terminal(t)
+	r := record(t, []option{onTerminal(tty), env("GOPROF_LIVE_CHILD=signals")}, "run", self(t))
+	r.ready()
+	time.Sleep(300 * time.Millisecond)
+	typist.Write([]byte{3})
+	status := r.wait(30 * time.Second)
+	r.check()
+	if n := countLines(r.out(), "got 2"); n != 1 || status != 7 {
+		t.Errorf("the child got SIGINT %d times; status %d, want 7\n%s", n, status, tail(r.err()))
+	}
+	if r.profile().wall(anySample) == 0 || len(r.envelopes()) == 0 {
+		t.Error("no profile")
+	}
+}
+
+// Shows: a child that does not care about SIGINT dies of it, and goprof says 130 and writes the profile.
+func TestCtrlCKills(t *testing.T) {
+	t.Parallel()
+	typist, tty := terminal(t)
+	r := record(t, []option{onTerminal(tty)}, "run", target("1.26-sw"), "busy", "-dur", "1m")
+	r.ready()
+	time.Sleep(300 * time.Millisecond)
+	typist.Write([]byte{3})
+	status := r.wait(30 * time.Second)
+	r.check()
+	if status != 130 || !strings.Contains(r.err(), "SIGINT") {
+		t.Errorf("status %d, want 130\n%s", status, tail(r.err()))
+	}
+	if r.profile().cpu(with(pkg+"busy.spin")) == 0 {
+		t.Error("busy.spin has no CPU time")
+	}
+}
+
+// Shows: Ctrl-Z stops both, SIGCONT to the group lets both go on, and the status is the child's.
+func TestCtrlZ(t *testing.T) {
+	t.Parallel()
+	typist, tty := terminal(t)
+	// A session leader's group is orphaned and does not stop: a shell stands between, as it does in life.
+	r := record(t, []option{onTerminal(tty)}, "run", target("1.26-sw"), "exitcode", "-dur", "2s", "7")
+	_ = typist
+	r.ready()
+	child := r.readyPid()
+	time.Sleep(300 * time.Millisecond)
+	syscall.Kill(-r.pid, syscall.SIGSTOP)
+	eventually(t, 5*time.Second, "both are stopped", func() bool { return state(child, "") == "T" && state(r.pid, "") == "T" })
+	time.Sleep(200 * time.Millisecond)
+	syscall.Kill(-r.pid, syscall.SIGCONT)
+	if status := r.wait(30 * time.Second); status != 7 {
+		t.Errorf("status %d, want 7", status)
+	}
+	r.check()
+}

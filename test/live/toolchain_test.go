@@ -1,0 +1,82 @@
+// The Go toolchains that scripts/go-toolchains keeps: to open profiles and to build twins of the targets.
+package live
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var toolchains struct {
+	once  sync.Once
+	roots map[string]string // by version
+	err   error
+}
+
+// goroot is the GOROOT of a version.
+func goroot(t testing.TB, version string) string {
+	t.Helper()
+	toolchains.once.Do(func() {
+		var out []byte
+		out, toolchains.err = exec.Command(filepath.Join(rootDir, "scripts", "go-toolchains"), versions...).Output()
+		toolchains.roots = map[string]string{}
+		for _, line := range strings.Split(string(out), "\n") {
+			if f := strings.Fields(line); len(f) == 3 {
+				toolchains.roots[f[0]] = f[1]
+			}
+		}
+	})
+	root := toolchains.roots[version]
+	if root == "" {
+		t.Fatalf("no toolchain for Go %s (scripts/go-toolchains: %v)", version, toolchains.err)
+	}
+	return root
+}
+
+// goTool runs a tool of Go 1.19, the last one that ships them ready made. What it can open, newer ones can.
+func goTool(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(goroot(t, "1.19"), "pkg", "tool", "linux_amd64", name), args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, stderr.String())
+	}
+	return string(out)
+}
+
+// twin builds the targets in the form of a build, but with its symbol table.
+func twin(t testing.TB, build string) string {
+	t.Helper()
+	version, form, _ := strings.Cut(build, "-")
+	root, dir := goroot(t, version), t.TempDir()
+	mod, err := os.ReadFile(filepath.Join(rootDir, "test", "targets", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modfile := filepath.Join(dir, "go.mod")
+	text := strings.Replace(string(mod), "go 1.19", "go "+version, 1)
+	if err := os.WriteFile(modfile, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, cgo := filepath.Join(dir, "twin"), "CGO_ENABLED=0"
+	args := []string{"build", "-modfile", modfile, "-buildvcs=false", "-o", out}
+	switch form {
+	case "pie-sw":
+		args = append(args, "-buildmode=pie")
+	case "cgo-sw":
+		cgo = "CGO_ENABLED=1"
+	}
+	cmd := exec.Command(filepath.Join(root, "bin", "go"), append(args, ".")...)
+	cmd.Dir = filepath.Join(rootDir, "test", "targets")
+	cmd.Env = append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-mod=mod",
+		"GO111MODULE=on", "GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+filepath.Join(cacheDir(), "build", version), cgo)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
+	}
+	return out
+}

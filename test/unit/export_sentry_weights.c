@@ -1,0 +1,391 @@
+/*
+ * export_sentry_weights.c: what a server makes of the samples is what the intervals say. A model of
+ * the server reads the payload: it cuts idle samples off the edges of each thread, drops threads with
+ * one sample, sorts by time and lets each sample last until the next one of its thread. For random
+ * histories, thinned and dense, with gaps and both modes, the sums must be the interval lengths to
+ * the nanosecond, and every tick on a CPU must be there as a sample.
+ */
+#include "profile_world.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+#include "export/export_impl.h"
+
+enum { THREADS = 40, STACKS = 6, CASES = 60, TICKS_MOST = 400 };
+
+/* Sums by thread and stack. A stack is known by its leaf function "sN"; -1: empty. */
+struct sums {
+	uint64_t ns[THREADS + 1][STACKS];
+	uint32_t samples[THREADS + 1][STACKS];
+};
+
+struct row {
+	uint64_t at;
+	int thread, stack, order;
+};
+
+/* ---- the model of the server ---- */
+
+static int leaf_of(const cJSON *profile, int stack)
+{
+	const cJSON *frames = cJSON_GetArrayItem(cJSON_GetObjectItem(profile, "stacks"), stack), *f;
+
+	assert_non_null(frames);
+	if (!cJSON_GetArraySize(frames))
+		return -1;
+	f = cJSON_GetArrayItem(cJSON_GetObjectItem(profile, "frames"), cJSON_GetArrayItem(frames, 0)->valueint);
+	return atoi(cJSON_GetObjectItem(f, "function")->valuestring + 1);
+}
+
+static int rows_by_time(const void *va, const void *vb)
+{
+	const struct row *a = va, *b = vb;
+
+	return a->at != b->at ? (a->at < b->at ? -1 : 1) : a->order - b->order;
+}
+
+static size_t read_rows(const cJSON *profile, struct row **ret)
+{
+	const cJSON *samples = cJSON_GetObjectItem(profile, "samples"), *s;
+	int n_stacks = cJSON_GetArraySize(cJSON_GetObjectItem(profile, "stacks"));
+	struct row *rows = calloc((size_t)cJSON_GetArraySize(samples) + 1, sizeof(*rows));
+	int *leaf = calloc((size_t)n_stacks + 1, sizeof(*leaf));
+	uint64_t before = 0;
+	size_t n = 0;
+
+	for (int i = 0; i < n_stacks; i++)
+		leaf[i] = leaf_of(profile, i);
+	cJSON_ArrayForEach(s, samples) {
+		rows[n].at = (uint64_t)cJSON_GetObjectItem(s, "elapsed_since_start_ns")->valuedouble;
+		rows[n].thread = cJSON_GetObjectItem(s, "thread_id")->valueint;
+		rows[n].stack = leaf[cJSON_GetObjectItem(s, "stack_id")->valueint];
+		rows[n].order = (int)n;
+		assert_true(rows[n].at >= before);	/* sorted as it stands */
+		assert_true(rows[n].at <= 29500000000);
+		assert_in_range(rows[n].thread, 1, THREADS);
+		before = rows[n++].at;
+	}
+	free(leaf);
+	qsort(rows, n, sizeof(*rows), rows_by_time);
+	*ret = rows;
+	return n;
+}
+
+/* One thread, its idle edges cut off. */
+static void judge_thread(const struct row *rows, size_t n, int thread, struct sums *ret)
+{
+	struct row own[8 * TICKS_MOST];
+	size_t k = 0, first = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].thread != thread)
+			continue;
+		assert_true(k < sizeof(own) / sizeof(own[0]));
+		own[k++] = rows[i];
+	}
+	while (first < k && own[first].stack < 0)
+		first++;
+	while (k > first && own[k - 1].stack < 0)
+		k--;
+	/* Nothing was sent that the server would cut off or drop. */
+	assert_int_equal(first, 0);
+	assert_int_not_equal(k, 1);
+	for (size_t i = first; i < k; i++) {
+		if (own[i].stack < 0)
+			continue;
+		ret->samples[thread][own[i].stack]++;
+		if (i + 1 < k)
+			ret->ns[thread][own[i].stack] += own[i + 1].at - own[i].at;
+	}
+}
+
+static void judge(const cJSON *profile, struct sums *ret)
+{
+	struct row *rows;
+	size_t n = read_rows(profile, &rows);
+
+	memset(ret, 0, sizeof(*ret));
+	for (int t = 1; t <= THREADS; t++)
+		judge_thread(rows, n, t, ret);
+	free(rows);
+}
+
+/* ---- a random history ---- */
+
+struct history {
+	struct world w;
+	profile_id stacks[STACKS];
+	uint64_t seed;
+	struct window *window;
+};
+
+static void one_tick(struct history *h)
+{
+	struct world *w = &h->w;
+
+	tick(w);
+	for (uint32_t n = draw(&h->seed, 12); n; n--) {
+		uint64_t key = 1 + draw(&h->seed, THREADS);
+		uint32_t s = draw(&h->seed, STACKS + 1);
+
+		world_pass(w, draw(&h->seed, 3000));
+		if (!draw(&h->seed, 6)) {
+			profile_gone(w->p, key, w->mono);
+			continue;
+		}
+		/* Gone and come again may be another goroutine with the same number. */
+		track(w, key, draw(&h->seed, 2) ? "main.work" : "main.other");
+		look(w, key, s == STACKS ? PROFILE_STACK_EMPTY : h->stacks[s],
+		     draw(&h->seed, 2) ? "running" : "IO wait", 0, !draw(&h->seed, 3));
+	}
+	world_pass(w, TICK - 100000 + draw(&h->seed, 200000));
+}
+
+static void make_history(struct history *h, uint64_t seed)
+{
+	*h = (struct history){ .seed = seed };
+	world_init(&h->w);
+	for (uint32_t s = 0; s < STACKS; s++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "s%u", s);
+		h->stacks[s] = stack1(&h->w, name);
+	}
+	/* Half of them begin with open intervals of a window before. */
+	if (seed % 2) {
+		for (int i = 0; i < 5; i++)
+			one_tick(h);
+		window_free(close_now(&h->w));
+	}
+	for (uint32_t n = 3 + draw(&h->seed, TICKS_MOST - 3); n; n--)
+		one_tick(h);
+	h->window = close_now(&h->w);
+}
+
+static void end_history(struct history *h)
+{
+	window_free(h->window);
+	world_deinit(&h->w);
+}
+
+/* ---- what must come out ---- */
+
+static int stack_number(const struct history *h, profile_id stack)
+{
+	for (int s = 0; s < STACKS; s++)
+		if (h->stacks[s] == stack)
+			return s;
+	return -1;
+}
+
+static bool told(const struct interval *iv, enum profile_mode mode)
+{
+	return iv->stack != PROFILE_STACK_EMPTY && iv->t_end > iv->t_start &&
+	       (mode == PROFILE_WALL || iv->flags & INTERVAL_ONCPU);
+}
+
+static bool is_told_thread(const cJSON *profile, uint64_t key)
+{
+	char id[24];
+
+	snprintf(id, sizeof(id), "%d", (int)key);
+	return cJSON_GetObjectItem(cJSON_GetObjectItem(profile, "thread_metadata"), id) != NULL;
+}
+
+/* Lengths, and the looks that must be there as samples, of the threads that are told. */
+static void expect(const struct history *h, const struct export_options *o, uint64_t active,
+		   const cJSON *profile, struct sums *ret)
+{
+	const struct window *w = h->window;
+
+	memset(ret, 0, sizeof(*ret));
+	for (uint32_t i = 0; i < w->n_tracks; i++) {
+		uint64_t key = w->tracks[i].info.key;
+
+		for (uint32_t k = 0; k < w->tracks[i].n && is_told_thread(profile, key); k++) {
+			const struct interval *iv = &w->tracks[i].v[k];
+			int s = stack_number(h, iv->stack);
+
+			if (!told(iv, o->mode))
+				continue;
+			ret->ns[key][s] += iv->t_end - iv->t_start;
+			if (iv->flags & INTERVAL_ONCPU || key == active)
+				ret->samples[key][s] += iv->end_tick - iv->first_tick;
+			else
+				ret->samples[key][s] += 1 + (iv->end_tick - iv->first_tick > 1);
+		}
+	}
+}
+
+static void compare(const struct sums *got, const struct sums *want)
+{
+	for (int t = 1; t <= THREADS; t++) {
+		for (int s = 0; s < STACKS; s++) {
+			assert_int_equal(got->ns[t][s], want->ns[t][s]);
+			/* A closing sample and an interval shorter than a tick may add one each. */
+			assert_true(got->samples[t][s] >= want->samples[t][s]);
+		}
+	}
+}
+
+static uint32_t threads_told(const struct sentry_v1 *v, cJSON **profile)
+{
+	cJSON *doc = cJSON_ParseWithLength(v->profile.data, v->profile.len);
+
+	assert_non_null(doc);
+	*profile = cJSON_DetachItemFromObject(doc, "profile");
+	cJSON_Delete(doc);
+	return (uint32_t)cJSON_GetArraySize(cJSON_GetObjectItem(*profile, "thread_metadata"));
+}
+
+static void check_case(uint64_t seed, const struct export_options *o)
+{
+	static struct sums got, want;
+	struct history h;
+	struct sentry_v1 v;
+	cJSON *profile;
+	struct error *err;
+
+	make_history(&h, seed);
+	err = sentry_v1_build(h.window, o, &v);
+	if (err && err->kind == ERROR_NOT_FOUND) {
+		error_free(err);
+		end_history(&h);
+		return;
+	}
+	must(err);
+	assert_int_equal(threads_told(&v, &profile), v.threads);
+	if (o->max_threads)
+		assert_true(v.threads <= o->max_threads);
+	judge(profile, &got);
+	expect(&h, o, 0, profile, &want);
+	compare(&got, &want);
+	cJSON_Delete(profile);
+	sentry_v1_deinit(&v);
+	end_history(&h);
+}
+
+static void random_histories(void **state)
+{
+	static const struct export_options options[] = {
+		{ .mode = PROFILE_WALL },
+		{ .mode = PROFILE_WALL, .active_busiest = true },
+		{ .mode = PROFILE_WALL, .active_goid = 17, .max_threads = 5 },
+		{ .mode = PROFILE_CPU },
+		{ .mode = PROFILE_CPU, .active_busiest = true, .max_threads = 3 },
+	};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= CASES; seed++)
+		check_case(seed, &options[seed % (sizeof(options) / sizeof(options[0]))]);
+}
+
+/* ---- counts ---- */
+
+static void counts_of(const struct window *w, enum profile_mode mode, uint64_t active, struct sums *got)
+{
+	const struct export_options o = { .mode = mode, .active_goid = active };
+	struct sentry_v1 v;
+	cJSON *profile;
+
+	must(sentry_v1_build(w, &o, &v));
+	threads_told(&v, &profile);
+	judge(profile, got);
+	cJSON_Delete(profile);
+	sentry_v1_deinit(&v);
+}
+
+/* 1 parked all the time, 2 on a CPU all the time, 3 seen at one tick only, 4 off and on in turn. */
+static void counts_by_kind(void **state)
+{
+	enum { TICKS = 50 };
+	static struct sums got;
+	struct history h = { 0 };
+	struct world *w = &h.w;
+
+	(void)state;
+	world_init(w);
+	for (uint32_t s = 0; s < STACKS; s++)
+		h.stacks[s] = stack1(w, (const char *[]){ "s0", "s1", "s2", "s3", "s4", "s5" }[s]);
+	for (uint64_t k = 1; k <= 4; k++)
+		track(w, k, "main.work");
+	for (int i = 0; i < TICKS; i++) {
+		tick(w);
+		look(w, 1, h.stacks[1], "IO wait", 0, false);
+		look(w, 2, h.stacks[2], "running", 0, true);
+		if (i == 20)
+			look(w, 3, h.stacks[3], "IO wait", 0, false);
+		if (i == 21)
+			profile_gone(w->p, 3, w->mono);
+		look(w, 4, h.stacks[4], "running", 0, i % 2);
+		world_pass(w, TICK);
+	}
+	h.window = close_now(w);
+	counts_of(h.window, PROFILE_WALL, 2, &got);
+	assert_int_equal(got.samples[1][1], 2);		/* first and closing */
+	assert_int_equal(got.samples[2][2], TICKS + 1);	/* each tick and closing */
+	assert_int_equal(got.samples[3][3], 2);
+	assert_int_equal(got.samples[4][4], TICKS + 1);
+	counts_of(h.window, PROFILE_WALL, 1, &got);
+	assert_int_equal(got.samples[1][1], TICKS + 1);	/* the active one: each tick */
+	assert_int_equal(got.ns[1][1], (uint64_t)TICKS * TICK);
+	counts_of(h.window, PROFILE_CPU, 2, &got);
+	assert_int_equal(got.samples[1][1], 0);
+	assert_int_equal(got.samples[2][2], TICKS + 1);
+	assert_int_equal(got.samples[4][4], TICKS / 2 + 1);
+	assert_int_equal(got.ns[4][4], (uint64_t)TICKS / 2 * TICK);
+	end_history(&h);
+}
+
+/* A window that was closed too late: nothing beyond 29.5 s is told. */
+static void no_sample_after_the_limit(void **state)
+{
+	static struct sums got;
+	struct history h = { 0 };
+	struct world *w = &h.w;
+
+	(void)state;
+	world_init(w);
+	for (uint32_t s = 0; s < STACKS; s++)
+		h.stacks[s] = stack1(w, (const char *[]){ "s0", "s1", "s2", "s3", "s4", "s5" }[s]);
+	track(w, 1, "main.main");
+	track(w, 2, "main.work");
+	for (int i = 0; i < 3200; i++) {
+		tick(w);
+		look(w, 1, h.stacks[1], "running", 0, i % 2);
+		if (i == 3100)
+			look(w, 2, h.stacks[2], "running", 0, true);
+		world_pass(w, TICK);
+	}
+	h.window = close_now(w);
+	{
+		const struct export_options o = { .active_goid = 1 };
+		struct sentry_v1 v;
+		cJSON *profile;
+		struct row *rows;
+		size_t n;
+
+		must(sentry_v1_build(h.window, &o, &v));
+		assert_int_equal(threads_told(&v, &profile), 1);
+		n = read_rows(profile, &rows);
+		memset(&got, 0, sizeof(got));
+		assert_int_equal(rows[n - 1].at, 29500000000);
+		assert_int_equal(n, 2981);
+		free(rows);
+		cJSON_Delete(profile);
+		sentry_v1_deinit(&v);
+	}
+	end_history(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_histories),
+		cmocka_unit_test(counts_by_kind),
+		cmocka_unit_test(no_sample_after_the_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
