@@ -432,6 +432,19 @@ static const char *or_unknown(const char *s)
 	return s && *s ? s : "unknown";
 }
 
+/* One line for each figure, zeros too: a reader must find what it looks for. */
+static struct error *write_health(struct writer *w, struct buf *line)
+{
+	struct error *err = NULL;
+
+	for (int i = 0; i < HEALTH_COUNT && !err; i++) {
+		buf_addf(line, "%s: %" PRIu64 "%s", health_table[i].name, w->x->health[i],
+			 health_table[i].unit == HEALTH_UNIT_NS ? " ns" : "");
+		err = write_comment(w, line);
+	}
+	return err;
+}
+
 static struct error *write_comments(struct writer *w)
 {
 	const struct profile_meta *m = profile_meta(w->x->profile);
@@ -447,12 +460,7 @@ static struct error *write_comments(struct writer *w)
 		return err;
 	buf_addf(&line, "%s (pid %d, %s)", or_unknown(m->program), m->pid, or_unknown(m->go_version));
 	err = write_comment(w, &line);
-	for (int i = 0; i < HEALTH_COUNT && !err; i++) {
-		buf_addf(&line, "%s: %" PRIu64 "%s", health_table[i].name, w->x->health[i],
-			 health_table[i].unit == HEALTH_UNIT_NS ? " ns" : "");
-		err = write_comment(w, &line);
-	}
-	return err;
+	return err ? err : write_health(w, &line);
 }
 
 /* ---- all of it ---- */

@@ -22,8 +22,7 @@ enum {
 	PROFILE_BYTES_MOST = 50 * 1024 * 1024 - 4096,	/* the service takes 50 MiB */
 	LEFT_OUT_NAMES = 20,
 	NAME_MOST = 200,
-	STAMP_SIZE = 40,
-	NSEC = NSEC_PER_SEC,
+	USEC = 1000000,			/* in a second */
 };
 
 static const uint64_t window_most = 29 * (uint64_t)NSEC_PER_SEC + 500 * NSEC_PER_MSEC;
@@ -37,7 +36,7 @@ struct builder {
 	struct sentry_samples samples;
 	struct sentry_v1 *out;
 	char span_id[17];
-	char start[STAMP_SIZE], end[STAMP_SIZE];
+	uint64_t start, end;	/* microseconds since 1970 */
 	bool failed;		/* a JSON tree ran out of memory */
 };
 
@@ -56,18 +55,6 @@ static struct error *random_hex(char *out, size_t bytes)
 	}
 	out[2 * bytes] = '\0';
 	return NULL;
-}
-
-/* To the microsecond: that is what the service keeps of a transaction's times. */
-static void stamp(uint64_t usec, char *out)
-{
-	time_t sec = (time_t)(usec / 1000000);
-	struct tm tm;
-	size_t n;
-
-	gmtime_r(&sec, &tm);
-	n = strftime(out, STAMP_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(out + n, STAMP_SIZE - n, ".%06uZ", (unsigned int)(usec % 1000000));
 }
 
 static void add_text(struct builder *b, cJSON *o, const char *name, const char *value)
@@ -96,6 +83,33 @@ static void add_number(struct builder *b, cJSON *o, const char *name, uint64_t v
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
 	if (!cJSON_AddRawToObject(o, name, text))
 		b->failed = true;
+}
+
+/*
+ * The same instant in two forms: a transaction may have seconds, a profile must not. To the
+ * microsecond: that is what the service keeps of a transaction's times.
+ */
+static void add_seconds(struct builder *b, cJSON *o, const char *name, uint64_t usec)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%llu.%06u", (unsigned long long)(usec / USEC),
+		 (unsigned int)(usec % USEC));
+	if (!cJSON_AddRawToObject(o, name, text))
+		b->failed = true;
+}
+
+static void add_rfc3339(struct builder *b, cJSON *o, const char *name, uint64_t usec)
+{
+	time_t sec = (time_t)(usec / USEC);
+	struct tm tm;
+	char text[64];
+	size_t n;
+
+	gmtime_r(&sec, &tm);
+	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, sizeof(text) - n, ".%06uZ", (unsigned int)(usec % USEC));
+	add_text(b, o, name, text);
 }
 
 static cJSON *add_object(struct builder *b, cJSON *o, const char *name)
@@ -278,8 +292,8 @@ static struct error *build_transaction(struct builder *b)
 	add_text(b, doc, "type", "transaction");
 	add_text(b, doc, "event_id", b->out->event_id);
 	add_text(b, doc, "transaction", transaction_name(b));
-	add_text(b, doc, "start_timestamp", b->start);
-	add_text(b, doc, "timestamp", b->end);
+	add_seconds(b, doc, "start_timestamp", b->start);
+	add_seconds(b, doc, "timestamp", b->end);
 	add_origin(b, doc);
 	add_text(b, doc, "server_name", b->meta->server_name);
 	sdk = add_object(b, doc, "sdk");
@@ -307,7 +321,7 @@ static struct error *build_profile_head(struct builder *b, struct buf *out)
 		return &err_nomem;
 	add_text(b, doc, "version", "1");
 	add_text(b, doc, "event_id", b->out->profile_id);
-	add_text(b, doc, "timestamp", b->start);
+	add_rfc3339(b, doc, "timestamp", b->start);
 	add_origin(b, doc);
 	c = add_object(b, doc, "device");
 	add_required(b, c, "architecture", b->meta->arch);
@@ -344,11 +358,10 @@ static struct error *build_profile(struct builder *b)
 static void set_times(struct builder *b)
 {
 	const struct window *w = b->view.w;
-	uint64_t start = w->start.real / 1000;
 	uint64_t length = b->view.limit - w->start.mono;
 
-	stamp(start, b->start);
-	stamp(start + (length + 999) / 1000, b->end);
+	b->start = w->start.real / NSEC_PER_USEC;
+	b->end = b->start + (length + NSEC_PER_USEC - 1) / NSEC_PER_USEC;
 }
 
 static struct error *set_ids(struct builder *b)

@@ -382,7 +382,7 @@ struct error *intern_track(struct intern *in, const struct g_look *g, bool syste
 		err = intern_text(in, frames[n - 1].function, &info.entry);
 	if (err)
 		return err;
-	if (g->gopc) {
+	if (g->gopc && g->goid != 1) {	/* the first one is made by the start-up code */
 		err = symbol_expand(in->symbols, g->gopc, SYMBOL_RETURN, &frames, &n);
 		if (!err)
 			err = intern_text(in, frames[0].function, &info.created_by);

@@ -10,41 +10,14 @@
  * elapsed time.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "sample/look.h"
+#include "sample/sampler_impl.h"
 
 enum {
-	HOT_LOOKS = 2,			/* looks after a change for which a fingerprint is not believed */
-	AUDIT_SHARE = 128,		/* one in so many believed fingerprints is checked against the stack */
-	FOREVER_HOT = 255,		/* an audit found it changed: never believed again */
 	LATE_NS = 200 * NSEC_PER_USEC,	/* a tick later than this gives no valid looks by itself */
 	COLLECT_NS = 1 * NSEC_PER_MSEC,	/* how long a tick waits for its threads once all else is read */
-};
-
-struct sampler {
-	struct reader reader;
-	struct tracer *tracer;
-	struct profile *profile;
-	struct sampler_options options;
-	struct hold_plan plan;
-	struct gs gs;
-	struct threads threads;
-	struct intern intern;
-	struct stack_reader *stacks;
-	struct look_source *looks;
-	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
-	uint32_t n_jobs, cap_jobs;
-	struct pc_frame *frames;	/* scratch of captures */
-	profile_id moved, unseen_running;	/* pseudo stacks */
-	uint64_t start, period, slot;	/* the grid */
-	uint64_t deadline;		/* of the tick that is slept for; 0: none planned */
-	uint64_t random, own_cpu;
-	uint32_t tick;			/* serial, from 1 */
-	uint32_t alive;
-	uint64_t t_tick;
 };
 
 /* ---- life ---- */
@@ -60,6 +33,8 @@ static struct error *init_parts(struct sampler *s)
 	err = gs_init(&s->gs);
 	if (!err)
 		err = threads_init(&s->threads, &s->reader);
+	if (!err)
+		err = threads_update(&s->threads, &s->reader, s->tracer);
 	if (!err)
 		err = intern_init(&s->intern, s->reader.target, s->reader.rt, s->profile);
 	if (!err)
@@ -123,6 +98,7 @@ void sampler_destroy(struct sampler *s)
 	threads_deinit(&s->threads);
 	gs_deinit(&s->gs);
 	free(s->jobs);
+	free(s->orphans);
 	free(s->frames);
 	free(s);
 }
@@ -130,305 +106,6 @@ void sampler_destroy(struct sampler *s)
 uint32_t sampler_goroutines(const struct sampler *s)
 {
 	return s->alive;
-}
-
-/* ---- the goroutines ---- */
-
-static uint64_t next_random(struct sampler *s)
-{
-	s->random ^= s->random << 13;
-	s->random ^= s->random >> 7;
-	s->random ^= s->random << 17;
-	return s->random;
-}
-
-static struct error *add_job(struct sampler *s, struct g_slot *slot, const struct g_look *look)
-{
-	if (s->n_jobs == s->cap_jobs) {
-		uint32_t cap = s->cap_jobs ? s->cap_jobs * 2 : 256;
-		struct stack_job *jobs = realloc(s->jobs, cap * sizeof(*jobs));
-
-		if (!jobs)
-			return &err_nomem;
-		s->jobs = jobs;
-		s->cap_jobs = cap;
-	}
-	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
-	return NULL;
-}
-
-/* The slot's goroutine is no more (dead, or its struct has another goid now). */
-static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
-{
-	if (slot->goid && !slot->system)
-		profile_gone(s->profile, slot->goid, t);
-	slot->goid = 0;
-	slot->known = slot->captured = false;
-}
-
-/* A goroutine is seen for the first time. */
-static struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_look *look)
-{
-	slot_clear(s, slot, look->t_before);
-	slot->goid = look->goid;
-	slot->hot = HOT_LOOKS;
-	slot->system = !s->options.system && intern_is_system(&s->intern, look);
-	return slot->system ? NULL : intern_track(&s->intern, look, false);
-}
-
-static bool is_alive(const struct g_look *look)
-{
-	return look->goid && look->status != G_IDLE && look->status != G_DEAD &&
-	       look->status != G_DEADEXTRA;
-}
-
-/* May the stack of the last look be believed to hold still? */
-static bool unchanged(struct sampler *s, const struct g_slot *slot, const struct g_look *look)
-{
-	if (!slot->known || slot->captured || slot->fingerprint != look->fingerprint)
-		return false;
-	if (slot->hot || look->status == G_SYSCALL)
-		return false;
-	if (next_random(s) % AUDIT_SHARE == 0) {
-		profile_health_add(s->profile, HEALTH_AUDITED, 1);
-		return false;
-	}
-	return true;
-}
-
-/* One header of the pass (struct gs): most goroutines have not moved and end here. */
-static struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
-				uint64_t t_after)
-{
-	struct sampler *s = ctx;
-	struct g_look look;
-	struct error *err;
-
-	g_parse(s->reader.layout, slot->addr, bytes, &look);
-	look.t_before = t_before;
-	look.t_after = t_after;
-	if (!is_alive(&look)) {
-		slot_clear(s, slot, t_before);
-		return NULL;
-	}
-	if (look.goid != slot->goid) {
-		err = slot_begin(s, slot, &look);
-		if (err)
-			return err;
-	}
-	if (slot->system)
-		return NULL;
-	s->alive++;
-	if (unchanged(s, slot, &look)) {
-		profile_health_add(s->profile, HEALTH_G_UNCHANGED, 1);
-		return NULL;
-	}
-	return add_job(s, slot, &look);
-}
-
-static struct error *observe(struct sampler *s, struct g_slot *slot, const struct g_look *look,
-			     profile_id stack, profile_id state, profile_id labels)
-{
-	const struct profile_observation o = {
-		.key = look->goid, .stack = stack, .state = state, .labels = labels, .weight = 1,
-		.t_before = look->t_before, .t_after = look->t_after,
-	};
-	struct profile_ref ref;
-
-	slot->captured = false;
-	return profile_observe(s->profile, &o, &ref);
-}
-
-static void count_stack(struct sampler *s, enum unwind_end end)
-{
-	static const enum health_id counter[UNWIND_END_COUNT] = {
-		[UNWIND_COMPLETE] = HEALTH_STACKS_COMPLETE,
-		[UNWIND_DEPTH] = HEALTH_STACKS_CUT,
-		[UNWIND_NATIVE] = HEALTH_STACKS_NATIVE,
-	};
-
-	profile_health_add(s->profile, HEALTH_STACKS, 1);
-	profile_health_add(s->profile, counter[end] ? counter[end] : HEALTH_STACKS_BROKEN, 1);
-}
-
-/* Reads label sets between the stack and the header that validates both. */
-static void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
-{
-	struct sampler *s = ctx;
-	profile_id labels;
-
-	for (size_t i = 0; i < n; i++)
-		error_free(intern_labels(&s->intern, s->reader.target, jobs[i].look.labels, s->tick, &labels));
-}
-
-/* A goroutine that ran while it was read, or runs on a thread that was not captured. */
-static struct error *see_moving(struct sampler *s, struct g_slot *slot, const struct g_look *look)
-{
-	profile_id state, stack = s->moved;
-	struct error *err;
-
-	slot->known = false;
-	slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
-	if (look->status == G_COPYSTACK || (look->status == G_RUNNING && slot->captured))
-		return NULL;	/* it goes on where it was last seen */
-	if (look->status == G_RUNNING)
-		stack = s->unseen_running;
-	else
-		profile_health_add(s->profile, HEALTH_G_MOVING, 1);
-	err = intern_state(&s->intern, look, &state);
-	return err ? err : observe(s, slot, look, stack, state, PROFILE_LABELS_UNKNOWN);
-}
-
-/* How much an unchanged fingerprint of this goroutine will be believed from now on. */
-static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_look *look, profile_id stack)
-{
-	bool same_print = slot->known && slot->fingerprint == look->fingerprint;
-	bool same_stack = slot->known && slot->stack == stack;
-
-	if (same_print && !same_stack && look->status != G_SYSCALL) {
-		if (!slot->hot && !slot->captured)
-			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);
-		slot->hot = FOREVER_HOT;
-	} else if (!same_stack || !same_print) {
-		slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
-	} else if (slot->hot && slot->hot != FOREVER_HOT) {
-		slot->hot--;
-	}
-}
-
-/* One stack that was read (or not). */
-static struct error *see_stack(void *ctx, const struct stack_result *res)
-{
-	struct sampler *s = ctx;
-	struct g_slot *slot = &s->gs.slots[res->job->owner];
-	struct g_look look = res->job->look;
-	profile_id stack, state, labels;
-	struct error *err;
-
-	profile_health_add(s->profile, HEALTH_G_TORN, res->retried);
-	if (!is_alive(&look))
-		return NULL;
-	if (res->outcome == STACK_MOVED)
-		return see_moving(s, slot, &look);
-	look.t_after = res->t_after;
-	count_stack(s, res->end);
-	err = intern_stack(&s->intern, res->frames, res->n, res->end, &stack);
-	if (!err)
-		err = intern_state(&s->intern, &look, &state);
-	if (!err)
-		err = intern_labels(&s->intern, s->reader.target, look.labels, s->tick, &labels);
-	if (err)
-		return err;
-	profile_health_add(s->profile, HEALTH_G_HOT, slot->hot != 0);
-	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, labels == PROFILE_LABELS_UNKNOWN);
-	judge_heat(s, slot, &look, stack);
-	slot->fingerprint = look.fingerprint;
-	slot->stack = stack;
-	slot->state = state;
-	slot->labels = labels;
-	slot->known = true;
-	return observe(s, slot, &look, stack, state, labels);
-}
-
-/* ---- the threads ---- */
-
-/* Key, state and labels of what a captured thread was doing. */
-static struct error *describe(struct sampler *s, const struct look *look, const struct g_look *g,
-			      bool has_m, struct profile_observation *o)
-{
-	const char *doing = g ? "gc" : has_m ? "scheduler" : "non-Go";
-	struct error *err;
-
-	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
-		o->key = g->goid;
-		err = profile_has_track(s->profile, g->goid) ? NULL : intern_track(&s->intern, g, false);
-		if (!err)
-			err = intern_state(&s->intern, g, &o->state);
-		return err ? err : intern_labels(&s->intern, s->reader.target, g->labels, s->tick, &o->labels);
-	}
-	look->thread->tracked = true;
-	o->key = PROFILE_THREAD_KEY + look->thread->tid;
-	o->labels = PROFILE_LABELS_NONE;
-	err = intern_thread_track(&s->intern, o->key, has_m);
-	return err ? err : profile_string(s->profile, doing, strlen(doing), &o->state);
-}
-
-static struct error *capture_stack(struct sampler *s, const struct look *look, const struct m_look *m,
-				   const struct g_look *g, profile_id *ret)
-{
-	const struct capture *c = look->capture;
-	const struct unwind_memory mem = { .views = c->views, .n = c->n_views };
-	enum unwind_end end = UNWIND_NOWHERE;
-	struct unwind_start start;
-	size_t n = 0;
-
-	if (unwind_start_thread(s->reader.rt, &c->regs, m, g, &start))
-		n = unwind(s->reader.rt, &start, &mem, s->frames, s->options.depth, &end);
-	if (!n) {
-		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
-		n = 1;
-	}
-	count_stack(s, end);
-	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);
-	profile_health_add(s->profile, HEALTH_LOOK_STACKS_COMPLETE, end == UNWIND_COMPLETE);
-	return intern_stack(&s->intern, s->frames, n, end, ret);
-}
-
-/* One captured thread: a look at a goroutine, or at a thread that runs none. */
-static struct error *see_thread(void *ctx, const struct look *look)
-{
-	struct sampler *s = ctx;
-	const struct capture *c = look->capture;
-	struct profile_observation o = { .weight = 1, .oncpu = look->oncpu };
-	struct profile_ref ref;
-	struct m_look m;
-	struct g_look g;
-	bool has_g, has_m = hold_read(&s->plan, c, look->thread, &m, &g, &has_g);
-	struct g_slot *slot = has_g ? gs_slot(&s->gs, g.g) : NULL;
-	struct error *err;
-
-	o.t_before = c->t_arrived ? c->t_arrived : c->t_resumed;
-	o.t_after = c->t_resumed;
-	look->thread->captured_tick = s->tick;
-	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
-	if (!err)
-		err = describe(s, look, has_g ? &g : NULL, has_m, &o);
-	if (!err)
-		err = profile_observe(s->profile, &o, &ref);
-	if (err)
-		return err;
-	if (slot && o.key == g.goid) {
-		slot->captured = true;
-		slot->captured_tick = s->tick;
-	}
-	return look->oncpu ? thread_add_look(look->thread, ref) : NULL;
-}
-
-/* Threads under keys of their own that were not seen this time: not on a CPU any more. */
-static void end_thread_tracks(struct sampler *s)
-{
-	for (uint32_t i = 0; i < s->threads.n; i++) {
-		struct thread *th = s->threads.v[i];
-
-		if (!th->tracked || th->captured_tick == s->tick)
-			continue;
-		profile_gone(s->profile, PROFILE_THREAD_KEY + th->tid, s->t_tick);
-		th->tracked = false;
-	}
-}
-
-/* Goroutines that a captured thread has spoken for need no other reading in this tick. */
-static void drop_captured_jobs(struct sampler *s)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < s->n_jobs; i++) {
-		const struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
-
-		if (slot->captured_tick != s->tick || !slot->captured)
-			s->jobs[kept++] = s->jobs[i];
-	}
-	s->n_jobs = kept;
 }
 
 /* ---- the tick ---- */
@@ -447,6 +124,8 @@ static struct error *do_tick(struct sampler *s, bool late)
 	err = gs_update(&s->gs, &s->reader);
 	if (!err)
 		err = gs_read_all(&s->gs, &s->reader, see_header, s);
+	if (!err)
+		end_orphans(s);
 	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
 	if (!err)
 		err = s->looks->collect(s->looks, reader_now(&s->reader) + COLLECT_NS, see_thread, s);
@@ -469,7 +148,7 @@ static void plan_tick(struct sampler *s)
 	uint64_t dropped = current > s->slot + 1 ? current - s->slot - 1 : 0;
 
 	s->slot += 1 + dropped;
-	s->deadline = s->start + s->slot * s->period + next_random(s) % s->period;
+	s->deadline = s->start + s->slot * s->period + sampler_random(s) % s->period;
 	profile_health_add(s->profile, HEALTH_TICKS_DUE, 1 + dropped);
 	profile_health_add(s->profile, HEALTH_TICKS_LATE, dropped);
 }

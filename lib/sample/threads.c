@@ -320,6 +320,28 @@ void thread_clock(struct thread *th, const struct task_times *t, uint64_t now)
 	}
 }
 
+static void tell_unseen(struct profile *p, uint64_t ns)
+{
+	profile_credit_unseen(p, ns);
+	profile_health_add(p, HEALTH_CPU_UNSEEN, ns);
+	profile_health_add(p, HEALTH_CPU_ACCOUNTED, ns);
+}
+
+static void tell_ended(struct profile *p, uint64_t ns)
+{
+	profile_credit_ended(p, ns);
+	profile_health_add(p, HEALTH_CPU_ENDED, ns);
+	profile_health_add(p, HEALTH_CPU_ACCOUNTED, ns);
+}
+
+static void tell_look(struct profile *p, struct profile_ref ref, uint64_t ns)
+{
+	if (profile_credit(p, ref, ns))
+		profile_health_add(p, HEALTH_CPU_ACCOUNTED, ns);
+	else
+		tell_unseen(p, ns);	/* its window is closed: cannot be, as windows end settled */
+}
+
 /* Spreads what one thread gained; returns the gain. */
 static uint64_t settle_thread(struct thread *th, struct profile *p, bool final)
 {
@@ -328,15 +350,11 @@ static uint64_t settle_thread(struct thread *th, struct profile *p, bool final)
 	th->settled_ns = th->cpu_ns;
 	th->owed_ns = 0;
 	if (th->n_looks) {
-		for (uint32_t i = 0; i < th->n_looks; i++) {
-			uint64_t share = oncpu_share(due, th->n_looks, i);
-
-			if (!profile_credit(p, th->looks[i], share))
-				profile_credit_unseen(p, share);
-		}
+		for (uint32_t i = 0; i < th->n_looks; i++)
+			tell_look(p, th->looks[i], oncpu_share(due, th->n_looks, i));
 		th->n_looks = 0;
 	} else if (final || th->gone) {
-		profile_credit_unseen(p, due);
+		tell_unseen(p, due);
 	} else {
 		th->owed_ns = due;
 	}
@@ -350,7 +368,7 @@ static void settle_process(struct threads *ts, const struct reader *r, struct pr
 	if (ts->process_ns > ts->gained_ns + ts->ended_ns) {
 		uint64_t ended = ts->process_ns - ts->gained_ns - ts->ended_ns;
 
-		profile_credit_ended(p, ended);
+		tell_ended(p, ended);
 		ts->ended_ns += ended;
 	}
 	if (ts->process_ns > ts->told_process_ns) {

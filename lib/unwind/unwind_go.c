@@ -29,6 +29,7 @@ enum role_trait {
 	ROLE_SPWRITE	= 1 << 2,
 	ROLE_KEEPS_SP	= 1 << 3,	/* flagged SPWRITE, but its frame holds on both stacks */
 	ROLE_INJECTS	= 1 << 4,	/* its caller did not call it: it was interrupted */
+	ROLE_PARKS	= 1 << 5,	/* a switch after which the goroutine may be put aside */
 };
 
 static const uint8_t role_traits[] = {
@@ -37,8 +38,8 @@ static const uint8_t role_traits[] = {
 	[GO_FUNC_MSTART]	= ROLE_TOP,
 	[GO_FUNC_RT0_GO]	= ROLE_TOP,
 	[GO_FUNC_SYSTEMSTACK]	= ROLE_SWITCH | ROLE_SPWRITE,
-	[GO_FUNC_MCALL]		= ROLE_SWITCH | ROLE_SPWRITE,
-	[GO_FUNC_MORESTACK]	= ROLE_SWITCH | ROLE_SPWRITE,
+	[GO_FUNC_MCALL]		= ROLE_SWITCH | ROLE_SPWRITE | ROLE_PARKS,
+	[GO_FUNC_MORESTACK]	= ROLE_SWITCH | ROLE_SPWRITE | ROLE_PARKS,
 	[GO_FUNC_ASMCGOCALL]	= ROLE_SWITCH | ROLE_SPWRITE,
 	[GO_FUNC_GOGO]		= ROLE_SPWRITE,
 	[GO_FUNC_CGOCALLBACK]	= ROLE_KEEPS_SP,
@@ -60,8 +61,8 @@ static unsigned int traits_of(const struct go_func *f)
 }
 
 /*
- * Has the scheduler run since mcall? Then the thread's current goroutine is the next one, not the
- * one that called mcall. Rare enough to go by names.
+ * Has the scheduler run since the goroutine left its stack? Then the thread's current goroutine is
+ * the next one, not the one that left. Rare enough to go by names.
  */
 static bool scheduler_ran(struct walk *w)
 {
@@ -114,15 +115,15 @@ static bool step_return(struct walk *w, const struct go_func *f, gaddr_t pc, enu
 }
 
 /*
- * The end of the thread's own stack: its frame was called on the goroutine's. systemstack saved
- * a pc inside systemstack_switch there, which stands for the same call and is left out.
+ * The end of the thread's own stack: its frame was called on the goroutine's. When that goroutine
+ * has been put aside, nothing is missing. systemstack saved a pc inside systemstack_switch, which
+ * stands for the same call and is left out.
  */
-static bool step_switch(struct walk *w, const struct go_func *f)
+static bool step_switch(struct walk *w, unsigned int traits)
 {
-	bool scheduler = f->role == GO_FUNC_MCALL;
 	struct go_func to;
 
-	if (scheduler && (!w->start->goroutine.pc || scheduler_ran(w)))
+	if (traits & ROLE_PARKS && (!w->start->goroutine.hi || scheduler_ran(w)))
 		return walk_end(w, UNWIND_COMPLETE);
 	if (!walk_can_jump(w))
 		return walk_end(w, UNWIND_SPWRITE);
@@ -132,14 +133,11 @@ static bool step_switch(struct walk *w, const struct go_func *f)
 	return step_return(w, &to, w->at.pc, PC_RETURN);
 }
 
-/* The kernel called this function: what it interrupted is in the frame that the kernel wrote. */
-static bool step_signal(struct walk *w, const struct go_func *f, gaddr_t f_pc)
+/* Over a frame that the kernel wrote: on to what the signal interrupted. */
+static bool step_signal(struct walk *w, gaddr_t context)
 {
-	gaddr_t context = caller_sp(w, f, f_pc);
 	uint64_t pc, sp;
 
-	if (!context)
-		return false;
 	if (w->signals++ == SIGNALS_MAX)
 		return walk_end(w, UNWIND_BAD_SP);
 	if (!walk_read(w, context + UCONTEXT_PC, &pc) || !walk_read(w, context + UCONTEXT_SP, &sp))
@@ -150,17 +148,39 @@ static bool step_signal(struct walk *w, const struct go_func *f, gaddr_t f_pc)
 	return true;
 }
 
+/* The handler: the kernel called it, its caller's frame is the kernel's. */
+static bool step_handler(struct walk *w, const struct go_func *f, gaddr_t pc)
+{
+	gaddr_t context = caller_sp(w, f, pc);
+
+	return context && step_signal(w, context);
+}
+
+/* They call the vDSO on the thread's stack and touch sp for nothing else. */
+static bool calls_vdso(struct walk *w, const struct go_func *f)
+{
+	static const char *const names[] = {
+		"runtime.nanotime1", "runtime.walltime", "runtime.walltime1", "time.now", "runtime.vgetrandom1",
+	};
+	const char *name = go_func_name(w->rt, f);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
 /* May this frame be passed although its function sets sp freely? */
-static bool spwrite_passes(const struct walk *w, unsigned int traits)
+static bool spwrite_passes(struct walk *w, const struct go_func *f, unsigned int traits)
 {
 	/* It saved this pc and sp itself, before it touched sp. */
 	if (w->first && w->at.kind == PC_RETURN)
 		return true;
 	/*
-	 * The switches touch sp only to leave the goroutine's stack, and come back to the same
-	 * value. (Only the bounds of goroutines' stacks are ever known.)
+	 * These touch sp only to leave the goroutine's stack, and come back to the same value: as
+	 * long as sp is on it, their frame holds. (Only goroutines' stacks have known bounds.)
 	 */
-	return (traits & ROLE_SWITCH) && w->at.hi;
+	return w->at.hi && (traits & ROLE_SWITCH || calls_vdso(w, f));
 }
 
 bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
@@ -170,9 +190,12 @@ bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 	if (!walk_emit(w, pc, w->at.kind))
 		return false;
 	if (f->role == GO_FUNC_SIGTRAMP)
-		return step_signal(w, f, pc);
-	if (traits & ROLE_SPWRITE && !spwrite_passes(w, traits))
-		return traits & ROLE_SWITCH ? step_switch(w, f) : walk_end(w, UNWIND_SPWRITE);
+		return step_handler(w, f, pc);
+	/* The handler has returned into it, to a stack pointer that is the frame itself. */
+	if (f->role == GO_FUNC_SIGRETURN)
+		return step_signal(w, w->at.sp);
+	if (traits & ROLE_SPWRITE && !spwrite_passes(w, f, traits))
+		return traits & ROLE_SWITCH ? step_switch(w, traits) : walk_end(w, UNWIND_SPWRITE);
 	if (traits & ROLE_TOP)
 		return walk_end(w, UNWIND_COMPLETE);
 	return step_return(w, f, pc, traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN);

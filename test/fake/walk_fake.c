@@ -29,6 +29,7 @@ static const struct go_fake_func functions[] = {
 	{ .name = "runtime.asmcgocall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.cgocallback", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAME(16) },
 	{ .name = "runtime.gogo", .flags = GO_FUNC_ASM, FRAMELESS },
+	{ .name = "runtime.nanotime1", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAME(16) },
 	{ .name = "runtime.schedule", FRAME(16) },
 	{ .name = "runtime.park_m", FRAME(16) },
 	{ .name = "runtime.sigpanic", FRAME(16) },

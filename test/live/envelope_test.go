@@ -13,8 +13,8 @@ import (
 
 type window struct {
 	transaction struct {
-		Start       float64 `json:"start_timestamp"`
-		End         float64 `json:"timestamp"`
+		Start       time.Time `json:"start_timestamp"`
+		End         time.Time `json:"timestamp"`
 		Transaction string
 	}
 	profile struct {
@@ -70,7 +70,7 @@ func openWindow(t testing.TB, path string) *window {
 }
 
 func (e *window) length() time.Duration {
-	return time.Duration((e.transaction.End - e.transaction.Start) * 1e9)
+	return e.transaction.End.Sub(e.transaction.Start)
 }
 
 // stackTime is the time that one thread spent with one stack (function names, leaf first).
@@ -151,7 +151,7 @@ func TestEnvelopeTimes(t *testing.T) {
 		`{"stack_id":0,"thread_id":"1","elapsed_since_start_ns":"0"},{"stack_id":1,"thread_id":"2","elapsed_since_start_ns":5},` +
 		`{"stack_id":1,"thread_id":"1","elapsed_since_start_ns":"10"},{"stack_id":1,"thread_id":"1","elapsed_since_start_ns":"40"}],` +
 		`"stacks":[[0],[1,0]],"frames":[{"function":"main","module":"main"},{"function":"(*T).f","module":"a/b"}]}}`
-	transaction := `{"start_timestamp":1.5,"timestamp":2.0}`
+	transaction := `{"start_timestamp":"2026-01-02T03:04:05.5Z","timestamp":"2026-01-02T03:04:06Z"}`
 	path := t.TempDir() + "/e"
 	text := fmt.Sprintf("{}\n{\"type\":\"transaction\",\"length\":%d}\n%s\n{\"type\":\"profile\",\"length\":%d}\n%s\n", len(transaction), transaction, len(profile), profile)
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {

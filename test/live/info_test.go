@@ -28,9 +28,7 @@ func addresses(t testing.TB, of string) map[string]string {
 	return found
 }
 
-// Shows: what the rules find in a stripped binary is what the symbol table of its twin says. A twin is the same build
-// with its symbol table (and with what the linker says of itself in the build information, so addresses may differ in
-// principle; the linker's layout has not depended on it so far, and the test would show it).
+// Shows: what the rules find in a stripped binary is what the symbol table of its twin says.
 func TestInfoAddresses(t *testing.T) {
 	for _, build := range allBuilds {
 		if strings.HasSuffix(build, "-plain") {
@@ -39,11 +37,7 @@ func TestInfoAddresses(t *testing.T) {
 		build := build
 		t.Run(build, func(t *testing.T) {
 			t.Parallel()
-			version, form, _ := strings.Cut(build, "-")
-			whole := target(version + "-plain")
-			if form != "sw" {
-				whole = twin(t, build)
-			}
+			whole := twin(t, build)
 			symbols := map[string]string{}
 			for _, m := range nmSymbol.FindAllStringSubmatch(goTool(t, "nm", whole), -1) {
 				symbols[m[2]] = "0x" + m[1]

@@ -82,22 +82,26 @@ func TestCtrlCKills(t *testing.T) {
 	}
 }
 
-// Shows: Ctrl-Z stops both, SIGCONT to the group lets both go on, and the status is the child's.
+// Shows: Ctrl-Z gives the terminal back to the shell, fg goes on, and the status is the child's.
 func TestCtrlZ(t *testing.T) {
 	t.Parallel()
 	typist, tty := terminal(t)
-	// A session leader's group is orphaned and does not stop: a shell stands between, as it does in life.
-	r := record(t, []option{onTerminal(tty)}, "run", target("1.26-sw"), "exitcode", "-dur", "2s", "7")
-	_ = typist
-	r.ready()
-	child := r.readyPid()
+	files := t.TempDir()
+	script := `"$@"; echo stopped $?; sleep 0.3; fg >/dev/null; echo status $?`
+	shell := start(t, []option{onTerminal(tty)}, "bash", "-m", "-c", script, "bash", goprofPath, "run", "-q", "-o", files+"/p.pb.gz", "-o", files+"/w%n.envelope",
+		target("1.26-sw"), "exitcode", "-dur", "2s", "7")
+	shell.ready()
+	child := shell.readyPid()
+	t.Cleanup(func() { syscall.Kill(child, syscall.SIGKILL) })
 	time.Sleep(300 * time.Millisecond)
-	syscall.Kill(-r.pid, syscall.SIGSTOP)
-	eventually(t, 5*time.Second, "both are stopped", func() bool { return state(child, "") == "T" && state(r.pid, "") == "T" })
-	time.Sleep(200 * time.Millisecond)
-	syscall.Kill(-r.pid, syscall.SIGCONT)
-	if status := r.wait(30 * time.Second); status != 7 {
-		t.Errorf("status %d, want 7", status)
+	typist.Write([]byte{26})
+	eventually(t, 5*time.Second, "the shell has its terminal back", func() bool { return strings.Contains(shell.out(), "stopped 148") })
+	if s := state(child, ""); s != "T" {
+		t.Errorf("the child is in state %s", s)
 	}
-	r.check()
+	shell.wait(30 * time.Second)
+	if !strings.Contains(shell.out(), "status 7\n") {
+		t.Errorf("the shell says %q, stderr\n%s", shell.out(), tail(shell.err()))
+	}
+	(&recording{shell, files}).check()
 }

@@ -49,7 +49,8 @@ func goTool(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// twin builds the targets in the form of a build, but with its symbol table.
+// twin builds the targets in the form of a stripped build, but with the symbol table. The linker flags are part of the
+// build information in the program: flags of the same length that change nothing keep every address where it is.
 func twin(t testing.TB, build string) string {
 	t.Helper()
 	version, form, _ := strings.Cut(build, "-")
@@ -64,7 +65,7 @@ func twin(t testing.TB, build string) string {
 		t.Fatal(err)
 	}
 	out, cgo := filepath.Join(dir, "twin"), "CGO_ENABLED=0"
-	args := []string{"build", "-modfile", modfile, "-buildvcs=false", "-o", out}
+	args := []string{"build", "-modfile", modfile, "-buildvcs=false", "-ldflags", "-f -f", "-o", out} // for -s -w
 	switch form {
 	case "pie-sw":
 		args = append(args, "-buildmode=pie")

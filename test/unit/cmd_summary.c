@@ -258,7 +258,7 @@ static void test_names_that_do_not_fit(void **state)
 	buf_init(&b);
 	summary_text(&s, &b);
 	assert_80_columns(&b);
-	assert_non_null(strstr(b.data, "…/package.(*Type).Method"));
+	assert_non_null(strstr(b.data, "…/path/of/a/package.(*Type).Method"));
 	assert_non_null(strstr(b.data, "evil?[2J?name?"));
 	assert_non_null(strstr(b.data, "ünïcödé.Funktiön              ünï.go:3\n"));
 }

@@ -130,6 +130,7 @@ static void sums_over_windows(void **state)
 
 			profile_credit_unseen(w.p, 70);
 			profile_health_add(w.p, HEALTH_TICKS_DONE, 10);
+			profile_health_set(w.p, HEALTH_HELD_P99, i == 9 ? 9000 : 8000);
 			win = close_now(&w);
 			must(pprof_window(x, win));
 			window_free(win);
@@ -170,6 +171,8 @@ static void sums_over_windows(void **state)
 	assert_int_equal(p->time_nanos, 1700000000123456789);
 	assert_true(has_comment(p, "goprof 0.1.0, mode wall, 101 Hz, 3 windows"));
 	assert_true(has_comment(p, "ticks done: 30"));
+	assert_true(has_comment(p, "ticks late: 0"));
+	assert_true(has_comment(p, "held p99: 9000 ns"));
 	pprof__profile__free_unpacked(p, NULL);
 	pprof_destroy(x);
 	world_deinit(&w);

@@ -350,7 +350,8 @@ static void test_threads_come_and_go(void **state)
 	setup(&w, 26, 26);
 	target_fake_remove_tid(w.t, 9000);	/* m0: a raw exit of the first thread */
 	target_fake_remove_tid(w.t, 9001);	/* an m without a P */
-	poke(&w, m_at(0), GO_M_PROCID, 0);	/* not started */
+	poke(&w, m_at(0), GO_M_PROCID, 0);	/* being made */
+	poke(&w, m_at(0), GO_M_G0, 0);
 	poke(&w, m_at(1), GO_M_P, 0);
 	expect_believed(&w);
 	teardown(&w);

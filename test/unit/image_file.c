@@ -221,7 +221,7 @@ static void test_scan_sees_everything_once(void **state)
 {
 	const size_t size = 600 * 1024 + 8;
 	uint8_t *bytes = calloc(1, size);
-	const size_t marks[] = { 0x1000, 256 * 1024 - 4, 512 * 1024 - 1, 512 * 1024 + 7, size - 8 };
+	const size_t marks[] = { 0x1000, 256 * 1024 - 4, 512 * 1024 - 1, 512 * 1024 + 9, size - 8 };
 	Elf64_Ehdr h = { .e_ident = ELFMAG, .e_type = ET_EXEC, .e_machine = EM_X86_64,
 			 .e_phoff = sizeof(h), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1 };
 	Elf64_Phdr p = { .p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = 0x400000, .p_filesz = size,

@@ -91,10 +91,35 @@ static void test_no_goroutine(void **state)
 	w.start.goroutine.pc = 0;
 	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);
 	walk_teardown(&w);
-	/* Nothing stands below mcall once its goroutine was put aside. */
+	/* Nothing stands below mcall and morestack once their goroutine was put aside. */
 	build(&w, "runtime.mcall", WALK_LEAF, 12);
-	w.start.goroutine.pc = 0;
+	w.start.goroutine = (struct unwind_place){ .pc = 0 };
 	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 2);
+	walk_put_m(&w, 14, "runtime.morestack", 8);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 2);
+	walk_put_m(&w, 14, "runtime.systemstack", 8);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);
+	/* There is one, but where it left is not known. */
+	w.start.goroutine.lo = WALK_G_LO;
+	w.start.goroutine.hi = walk_g(WALK_WORDS);
+	walk_put_m(&w, 14, "runtime.mcall", 8);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);
+	walk_teardown(&w);
+}
+
+/* nanotime leaves for the vDSO: its frame holds on the goroutine's stack only. */
+static void test_vdso_caller(void **state)
+{
+	struct walk_fake w;
+
+	(void)state;
+	build(&w, "runtime.nanotime1", WALK_LEAF, 12);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);
+	walk_start_g(&w, "runtime.nanotime1", 20, 20, PC_EXACT);
+	walk_put_g(&w, 22, WALK_BIG, 30);
+	walk_put_g(&w, 27, "runtime.goexit", 1);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_frame(&w, 1, WALK_BIG, 30, PC_RETURN);
 	walk_teardown(&w);
 }
 
@@ -144,6 +169,12 @@ static void test_signal(void **state)
 	walk_frame(&w, 2, WALK_MID, 2, PC_EXACT);
 	w.views[1].len = 8 * (18 + CONTEXT_PC);
 	walk_expect(&w, WALK_OUT, UNWIND_NO_MEMORY, 2);
+	/* Stopped behind the handler, on the way back. */
+	w.views[1].len = sizeof(w.m);
+	walk_start_m(&w, "runtime.sigreturn__sigaction", 7, 18, PC_EXACT);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_frame(&w, 1, WALK_MID, 2, PC_EXACT);
+	walk_start_m(&w, WALK_BIG, 20, 10, PC_EXACT);
 	/* It interrupted a switch on the goroutine's stack: known by the bounds. */
 	w.views[1].len = sizeof(w.m);
 	w.m[18 + CONTEXT_PC] = walk_pc(&w, "runtime.systemstack", 8);
@@ -223,6 +254,7 @@ int main(void)
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_not_switched_yet),
 		cmocka_unit_test(test_no_goroutine),
+		cmocka_unit_test(test_vdso_caller),
 		cmocka_unit_test(test_scheduler_ran),
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_signal),

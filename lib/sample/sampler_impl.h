@@ -1,0 +1,66 @@
+/*
+ * sampler_impl.h: the sampler's own state, shared by the files that make up a tick: sample.c (the
+ * tick itself), see_goroutine.c (goroutines that are not on a CPU) and see_thread.c (threads that are).
+ */
+#ifndef GOPROF_SAMPLE_SAMPLER_IMPL_H
+#define GOPROF_SAMPLE_SAMPLER_IMPL_H
+
+#include "sample/look.h"
+
+/* A goroutine younger than this tick's pass over allgs; by the next pass it has a slot or is gone. */
+struct orphan {
+	gaddr_t g;
+	uint64_t goid;
+};
+
+struct sampler {
+	struct reader reader;
+	struct tracer *tracer;
+	struct profile *profile;
+	struct sampler_options options;
+	struct hold_plan plan;
+	struct gs gs;
+	struct threads threads;
+	struct intern intern;
+	struct stack_reader *stacks;
+	struct look_source *looks;
+	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
+	uint32_t n_jobs, cap_jobs;
+	struct pc_frame *frames;	/* scratch of captures */
+	struct orphan *orphans;		/* goroutines that only a captured thread has told of */
+	uint32_t n_orphans, cap_orphans;
+	profile_id moved, unseen_running;	/* pseudo stacks */
+	uint64_t start, period, slot;	/* the grid */
+	uint64_t deadline;		/* of the tick that is slept for; 0: none planned */
+	uint64_t random, own_cpu;
+	uint32_t tick;			/* serial, from 1 */
+	uint32_t alive;
+	uint64_t t_tick;
+};
+
+/* ---- see_goroutine.c ---- */
+
+/* gs_visit: one header of the pass. Most goroutines have not moved and end here; others become jobs. */
+struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
+			 uint64_t t_after);
+/* Reads label sets between the stack and the header that validates both. */
+void see_labels(void *ctx, const struct stack_job *jobs, size_t n);
+/* One job's stack, or that there is none. */
+struct error *see_stack(void *ctx, const struct stack_result *res);
+/* The slot belongs to this goroutine from now on. */
+struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_look *look);
+void count_stack(struct sampler *s, enum unwind_end end);
+uint64_t sampler_random(struct sampler *s);
+
+/* ---- see_thread.c ---- */
+
+/* look_done: one captured thread, a look at a goroutine or at a thread that runs none. */
+struct error *see_thread(void *ctx, const struct look *look);
+/* Goroutines that only captured threads told of and that ended before any pass saw them. */
+void end_orphans(struct sampler *s);
+/* Threads under keys of their own that were not captured this time. */
+void end_thread_tracks(struct sampler *s);
+/* Goroutines that a captured thread has spoken for need no other reading in this tick. */
+void drop_captured_jobs(struct sampler *s);
+
+#endif

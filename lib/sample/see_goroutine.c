@@ -1,0 +1,213 @@
+/*
+ * see_goroutine.c: what a tick makes of goroutines that are not on a CPU. The header tells whether
+ * one has run since its last look; only then, or while it is hot, its stack is read.
+ *
+ * Hot: a counter of 8 bits wraps, so an equal fingerprint proves nothing right after a change. For
+ * a few looks more the stack is read all the same. An audit of a few unchanged ones finds those
+ * that park in lockstep with the ticks; they stay hot for ever.
+ */
+#include <stdlib.h>
+
+#include "sample/sampler_impl.h"
+
+enum {
+	HOT_LOOKS = 2,		/* looks after a change for which a fingerprint is not believed */
+	AUDIT_SHARE = 128,	/* one in so many believed fingerprints is checked against the stack */
+	FOREVER_HOT = 255,	/* an audit found it changed: never believed again */
+};
+
+uint64_t sampler_random(struct sampler *s)
+{
+	s->random ^= s->random << 13;
+	s->random ^= s->random >> 7;
+	s->random ^= s->random << 17;
+	return s->random;
+}
+
+static struct error *add_job(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+{
+	if (s->n_jobs == s->cap_jobs) {
+		uint32_t cap = s->cap_jobs ? s->cap_jobs * 2 : 256;
+		struct stack_job *jobs = realloc(s->jobs, cap * sizeof(*jobs));
+
+		if (!jobs)
+			return &err_nomem;
+		s->jobs = jobs;
+		s->cap_jobs = cap;
+	}
+	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
+	return NULL;
+}
+
+/* The slot's goroutine is no more (dead, or its struct has another goid now). */
+static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
+{
+	if (slot->goid && !slot->system)
+		profile_gone(s->profile, slot->goid, t);
+	slot->goid = 0;
+	slot->known = slot->captured = false;
+}
+
+/* A goroutine is seen for the first time. */
+struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+{
+	slot_clear(s, slot, look->t_before);
+	slot->goid = look->goid;
+	slot->hot = HOT_LOOKS;
+	slot->system = !s->options.system && intern_is_system(&s->intern, look);
+	return slot->system ? NULL : intern_track(&s->intern, look, false);
+}
+
+static bool is_alive(const struct g_look *look)
+{
+	return look->goid && look->status != G_IDLE && look->status != G_DEAD &&
+	       look->status != G_DEADEXTRA;
+}
+
+/* May the stack of the last look be believed to hold still? */
+static bool unchanged(struct sampler *s, const struct g_slot *slot, const struct g_look *look)
+{
+	if (!slot->known || slot->captured || slot->fingerprint != look->fingerprint)
+		return false;
+	if (slot->hot || look->status == G_SYSCALL)
+		return false;
+	if (sampler_random(s) % AUDIT_SHARE == 0) {
+		profile_health_add(s->profile, HEALTH_AUDITED, 1);
+		return false;
+	}
+	return true;
+}
+
+/* One header of the pass (struct gs): most goroutines have not moved and end here. */
+struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
+				uint64_t t_after)
+{
+	struct sampler *s = ctx;
+	struct g_look look;
+	struct error *err;
+
+	g_parse(s->reader.layout, slot->addr, bytes, &look);
+	look.t_before = t_before;
+	look.t_after = t_after;
+	if (!is_alive(&look)) {
+		slot_clear(s, slot, t_before);
+		return NULL;
+	}
+	if (look.goid != slot->goid) {
+		err = slot_begin(s, slot, &look);
+		if (err)
+			return err;
+	}
+	if (slot->system)
+		return NULL;
+	s->alive++;
+	if (unchanged(s, slot, &look)) {
+		profile_health_add(s->profile, HEALTH_G_UNCHANGED, 1);
+		return NULL;
+	}
+	return add_job(s, slot, &look);
+}
+
+static struct error *observe(struct sampler *s, struct g_slot *slot, const struct g_look *look,
+			     profile_id stack, profile_id state, profile_id labels)
+{
+	const struct profile_observation o = {
+		.key = look->goid, .stack = stack, .state = state, .labels = labels, .weight = 1,
+		.t_before = look->t_before, .t_after = look->t_after,
+	};
+	struct profile_ref ref;
+
+	slot->captured = false;
+	return profile_observe(s->profile, &o, &ref);
+}
+
+void count_stack(struct sampler *s, enum unwind_end end)
+{
+	static const enum health_id counter[UNWIND_END_COUNT] = {
+		[UNWIND_COMPLETE] = HEALTH_STACKS_COMPLETE,
+		[UNWIND_DEPTH] = HEALTH_STACKS_CUT,
+		[UNWIND_NATIVE] = HEALTH_STACKS_NATIVE,
+	};
+
+	profile_health_add(s->profile, HEALTH_STACKS, 1);
+	profile_health_add(s->profile, counter[end] ? counter[end] : HEALTH_STACKS_BROKEN, 1);
+}
+
+/* Reads label sets between the stack and the header that validates both. */
+void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
+{
+	struct sampler *s = ctx;
+	profile_id labels;
+
+	for (size_t i = 0; i < n; i++)
+		error_free(intern_labels(&s->intern, s->reader.target, jobs[i].look.labels, s->tick, &labels));
+}
+
+/* A goroutine that ran while it was read, or runs on a thread that was not captured. */
+static struct error *see_moving(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+{
+	profile_id state, stack = s->moved;
+	struct error *err;
+
+	slot->known = false;
+	slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
+	if (look->status == G_COPYSTACK || (look->status == G_RUNNING && slot->captured))
+		return NULL;	/* it goes on where it was last seen */
+	if (look->status == G_RUNNING)
+		stack = s->unseen_running;
+	else
+		profile_health_add(s->profile, HEALTH_G_MOVING, 1);
+	err = intern_state(&s->intern, look, &state);
+	return err ? err : observe(s, slot, look, stack, state, PROFILE_LABELS_UNKNOWN);
+}
+
+/* How much an unchanged fingerprint of this goroutine will be believed from now on. */
+static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_look *look, profile_id stack)
+{
+	bool same_print = slot->known && slot->fingerprint == look->fingerprint;
+	bool same_stack = slot->known && slot->stack == stack;
+
+	if (same_print && !same_stack && look->status != G_SYSCALL) {
+		if (!slot->hot && !slot->captured)
+			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);
+		slot->hot = FOREVER_HOT;
+	} else if (!same_stack || !same_print) {
+		slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
+	} else if (slot->hot && slot->hot != FOREVER_HOT) {
+		slot->hot--;
+	}
+}
+
+/* One stack that was read (or not). */
+struct error *see_stack(void *ctx, const struct stack_result *res)
+{
+	struct sampler *s = ctx;
+	struct g_slot *slot = &s->gs.slots[res->job->owner];
+	struct g_look look = res->job->look;
+	profile_id stack, state, labels;
+	struct error *err;
+
+	profile_health_add(s->profile, HEALTH_G_TORN, res->retried);
+	if (!is_alive(&look))
+		return NULL;
+	if (res->outcome == STACK_MOVED)
+		return see_moving(s, slot, &look);
+	look.t_after = res->t_after;
+	count_stack(s, res->end);
+	err = intern_stack(&s->intern, res->frames, res->n, res->end, &stack);
+	if (!err)
+		err = intern_state(&s->intern, &look, &state);
+	if (!err)
+		err = intern_labels(&s->intern, s->reader.target, look.labels, s->tick, &labels);
+	if (err)
+		return err;
+	profile_health_add(s->profile, HEALTH_G_HOT, slot->hot != 0);
+	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, labels == PROFILE_LABELS_UNKNOWN);
+	judge_heat(s, slot, &look, stack);
+	slot->fingerprint = look.fingerprint;
+	slot->stack = stack;
+	slot->state = state;
+	slot->labels = labels;
+	slot->known = true;
+	return observe(s, slot, &look, stack, state, labels);
+}

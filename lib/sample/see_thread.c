@@ -1,0 +1,148 @@
+/*
+ * see_thread.c: what a tick makes of the threads that were captured: each is a look at the
+ * goroutine that it runs, or at the thread itself (collector, scheduler, C code of its own).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample/sampler_impl.h"
+
+/* Key, state and labels of what a captured thread was doing. */
+static struct error *describe(struct sampler *s, const struct look *look, const struct g_look *g,
+			      bool has_m, struct profile_observation *o)
+{
+	const char *doing = g ? "gc" : has_m ? "scheduler" : "non-Go";
+	struct error *err;
+
+	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
+		o->key = g->goid;
+		err = profile_has_track(s->profile, g->goid) ? NULL : intern_track(&s->intern, g, false);
+		if (!err)
+			err = intern_state(&s->intern, g, &o->state);
+		return err ? err : intern_labels(&s->intern, s->reader.target, g->labels, s->tick, &o->labels);
+	}
+	look->thread->tracked = true;
+	o->key = PROFILE_THREAD_KEY + look->thread->tid;
+	o->labels = PROFILE_LABELS_NONE;
+	err = intern_thread_track(&s->intern, o->key, has_m);
+	return err ? err : profile_string(s->profile, doing, strlen(doing), &o->state);
+}
+
+static struct error *capture_stack(struct sampler *s, const struct look *look, const struct m_look *m,
+				   const struct g_look *g, profile_id *ret)
+{
+	const struct capture *c = look->capture;
+	const struct unwind_memory mem = { .views = c->views, .n = c->n_views };
+	enum unwind_end end = UNWIND_NOWHERE;
+	struct unwind_start start;
+	size_t n = 0;
+
+	if (unwind_start_thread(s->reader.rt, &c->regs, m, g, &start))
+		n = unwind(s->reader.rt, &start, &mem, s->frames, s->options.depth, &end);
+	if (!n) {
+		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
+		n = 1;
+	}
+	count_stack(s, end);
+	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);
+	profile_health_add(s->profile, HEALTH_LOOK_STACKS_COMPLETE, end == UNWIND_COMPLETE);
+	return intern_stack(&s->intern, s->frames, n, end, ret);
+}
+
+static struct error *add_orphan(struct sampler *s, const struct g_look *g)
+{
+	if (s->n_orphans == s->cap_orphans) {
+		uint32_t cap = s->cap_orphans ? s->cap_orphans * 2 : 16;
+		struct orphan *orphans = realloc(s->orphans, cap * sizeof(*orphans));
+
+		if (!orphans)
+			return &err_nomem;
+		s->orphans = orphans;
+		s->cap_orphans = cap;
+	}
+	s->orphans[s->n_orphans++] = (struct orphan){ .g = g->g, .goid = g->goid };
+	return NULL;
+}
+
+/* Those that ended before any pass over allgs saw them. */
+void end_orphans(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->n_orphans; i++) {
+		const struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+
+		if (!slot || slot->goid != s->orphans[i].goid)
+			profile_gone(s->profile, s->orphans[i].goid, s->t_tick);
+	}
+	s->n_orphans = 0;
+}
+
+/* Joins a captured goroutine with its slot: the pass may have missed its birth. */
+static struct error *claim_slot(struct sampler *s, const struct g_look *g)
+{
+	struct g_slot *slot = gs_slot(&s->gs, g->g);
+	struct error *err = NULL;
+
+	if (!slot)
+		return add_orphan(s, g);
+	if (slot->goid != g->goid)
+		err = slot_begin(s, slot, g);
+	slot->captured = true;
+	slot->captured_tick = s->tick;
+	return err;
+}
+
+/* One captured thread: a look at a goroutine, or at a thread that runs none. */
+struct error *see_thread(void *ctx, const struct look *look)
+{
+	struct sampler *s = ctx;
+	const struct capture *c = look->capture;
+	struct profile_observation o = { .weight = 1, .oncpu = look->oncpu };
+	struct profile_ref ref;
+	struct m_look m;
+	struct g_look g;
+	bool has_g, has_m = hold_read(&s->plan, c, look->thread, &m, &g, &has_g);
+	struct error *err;
+
+	o.t_before = c->t_arrived ? c->t_arrived : c->t_resumed;
+	o.t_after = c->t_resumed;
+	look->thread->captured_tick = s->tick;
+	if (!has_m)
+		s->threads.m_pending = true;	/* perhaps an m that is not known yet */
+	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
+	if (!err)
+		err = describe(s, look, has_g ? &g : NULL, has_m, &o);
+	if (!err)
+		err = profile_observe(s->profile, &o, &ref);
+	if (!err && has_g && o.key == g.goid)
+		err = claim_slot(s, &g);
+	if (err)
+		return err;
+	return look->oncpu ? thread_add_look(look->thread, ref) : NULL;
+}
+
+/* Threads under keys of their own that were not seen this time: not on a CPU any more. */
+void end_thread_tracks(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->threads.n; i++) {
+		struct thread *th = s->threads.v[i];
+
+		if (!th->tracked || th->captured_tick == s->tick)
+			continue;
+		profile_gone(s->profile, PROFILE_THREAD_KEY + th->tid, s->t_tick);
+		th->tracked = false;
+	}
+}
+
+/* Goroutines that a captured thread has spoken for need no other reading in this tick. */
+void drop_captured_jobs(struct sampler *s)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < s->n_jobs; i++) {
+		const struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
+
+		if (slot->captured_tick != s->tick || !slot->captured)
+			s->jobs[kept++] = s->jobs[i];
+	}
+	s->n_jobs = kept;
+}
