@@ -100,33 +100,34 @@ void g_parse(const struct go_layout *l, gaddr_t g, const uint8_t *bytes, struct 
 	};
 }
 
-/* One multiplication and one shift per value: each bit of each value reaches the upper half. */
-static inline uint64_t mix(uint64_t h, uint64_t v)
+/*
+ * Two values into 64 bits through their 128-bit product: pairs do not wait for one another, which
+ * makes it about twice as fast as a chain. The constants are any odd numbers with mixed bits.
+ */
+static inline uint64_t mix(uint64_t a, uint64_t b, uint64_t salt)
 {
-	h = (h ^ v) * 0x9e3779b97f4a7c15u;
-	return h ^ h >> 29;
+	unsigned __int128 p = (unsigned __int128)(a ^ salt) * (b ^ 0x9e3779b97f4a7c15u);
+
+	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
 uint64_t g_fingerprint(const struct go_layout *l, const uint8_t *bytes)
 {
+	/* The scan bit is not the goroutine's doing. */
 	uint64_t status = value(l, bytes, GO_G_ATOMICSTATUS) & ~(uint64_t)G_SCAN;
 	uint64_t syscall_sp = value(l, bytes, GO_G_SYSCALLSP);
-	/* Small ones together. The scan bit is not the goroutine's doing. */
-	uint64_t h = mix(0, status << 16 | value(l, bytes, GO_G_WAITREASON) << 8 |
-			    value(l, bytes, GO_G_TRACKINGSEQ));
-
-	h = mix(h, value(l, bytes, GO_G_GOID));
-	h = mix(h, value(l, bytes, GO_G_STACK_HI));
-	h = mix(h, value(l, bytes, GO_G_LABELS));
 	/* In a system call sched is what it was at the last park; syscallsp says that it is in one. */
-	if (status == G_SYSCALL || syscall_sp) {
-		h = mix(h, syscall_sp);
-		h = mix(h, value(l, bytes, GO_G_SYSCALLPC));
-		return mix(h, value(l, bytes, GO_G_SYSCALLBP));
-	}
-	h = mix(h, value(l, bytes, GO_G_SCHED_SP));
-	h = mix(h, value(l, bytes, GO_G_SCHED_PC));
-	return mix(h, value(l, bytes, GO_G_SCHED_BP));
+	bool in_call = status == G_SYSCALL || syscall_sp;
+	uint64_t sp = in_call ? syscall_sp : value(l, bytes, GO_G_SCHED_SP);
+	uint64_t pc = value(l, bytes, in_call ? GO_G_SYSCALLPC : GO_G_SCHED_PC);
+	uint64_t bp = value(l, bytes, in_call ? GO_G_SYSCALLBP : GO_G_SCHED_BP);
+	uint64_t small = status << 17 | (uint64_t)in_call << 16 | value(l, bytes, GO_G_WAITREASON) << 8 |
+			 value(l, bytes, GO_G_TRACKINGSEQ);
+
+	return mix(small, value(l, bytes, GO_G_GOID), 0xd6e8feb86659fd93u) ^
+	       mix(sp, pc, 0xa0761d6478bd642fu) ^
+	       mix(bp, value(l, bytes, GO_G_STACK_HI), 0xe7037ed1a0b428dbu) ^
+	       mix(value(l, bytes, GO_G_LABELS), 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u);
 }
 
 const char *g_status_name(uint32_t status)

@@ -119,7 +119,7 @@ static struct error *walk_chain(struct map_walk *w, gaddr_t at, bool old)
 {
 	uint8_t bucket[BUCKET_SIZE];
 
-	for (bool first = true; at; first = false) {
+	while (at) {
 		struct error *err;
 
 		if (w->budget == 0)
@@ -128,8 +128,8 @@ static struct error *walk_chain(struct map_walk *w, gaddr_t at, bool old)
 		err = target_read(w->t, at, bucket, sizeof(bucket));
 		if (err)
 			return err;
-		/* Evacuated: the new table has them. Only a chain's first bucket tells. */
-		if (old && first && bucket[0] >= TOPHASH_EVACUATED && bucket[0] <= TOPHASH_EVACUATED_LAST)
+		/* Evacuated: the new table has the whole chain. */
+		if (old && bucket[0] >= TOPHASH_EVACUATED && bucket[0] <= TOPHASH_EVACUATED_LAST)
 			return NULL;
 		collect_slots(bucket, w->out);
 		memcpy(&at, bucket + BUCKET_OVERFLOW, 8);

@@ -2,9 +2,9 @@
  * pclntab_cache.c: what is kept in memory of the function tables, and for how long.
  *
  * Per module: the sorted table (8 bytes a function) and one byte of role, from the first question
- * on. Per runtime: two direct-mapped tables, pc -> function and function -> decoded record, in
- * which a collision replaces, so that their size is fixed; and the strings handed out, which live
- * as long as the runtime because callers keep the pointers. Everything else stays in the file.
+ * on. Per runtime: pcs with their function and stack depth, and decoded records, both of bounded
+ * number and emptied when full; and the strings handed out, which live as long as the runtime
+ * because callers keep the pointers. Everything else stays in the file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,6 @@
 
 enum { STRING_SHORT = 256, STRING_MAX = 64 * 1024 };
 
-static void slots_clear(struct pclntab_cache *c)
-{
-	for (uint32_t i = 0; i < PC_SLOTS; i++)
-		c->pcs[i].index = INDEX_NONE;
-	for (uint32_t i = 0; i < FUNC_SLOTS; i++)
-		c->funcs[i].index = INDEX_NONE;
-}
-
 struct error *pclntab_cache_create(struct pclntab_cache **ret)
 {
 	struct pclntab_cache *c = calloc(1, sizeof(*c));
@@ -29,13 +21,15 @@ struct error *pclntab_cache_create(struct pclntab_cache **ret)
 	if (!c)
 		return &err_nomem;
 	map64_init(&c->by_offset);
-	c->pcs = malloc(PC_SLOTS * sizeof(*c->pcs));
-	c->funcs = malloc(FUNC_SLOTS * sizeof(*c->funcs));
+	map64_init(&c->by_pc);
+	map64_init(&c->by_func);
+	c->last = INDEX_NONE;
+	c->pcs = malloc(PCS_MAX * sizeof(*c->pcs));
+	c->funcs = malloc(FUNCS_MAX * sizeof(*c->funcs));
 	if (!c->pcs || !c->funcs) {
 		pclntab_cache_destroy(c);
 		return &err_nomem;
 	}
-	slots_clear(c);
 	*ret = c;
 	return NULL;
 }
@@ -50,11 +44,83 @@ void pclntab_cache_destroy(struct pclntab_cache *c)
 		free(c->modules[i].names);
 	}
 	map64_deinit(&c->by_offset);
+	map64_deinit(&c->by_pc);
+	map64_deinit(&c->by_func);
 	free(c->strings);
 	free(c->pcs);
 	free(c->funcs);
 	free(c);
 }
+
+/* ---- pcs and records ---- */
+
+static void pcs_clear(struct pclntab_cache *c)
+{
+	map64_clear(&c->by_pc);
+	c->n_pcs = 0;
+	c->last = INDEX_NONE;
+}
+
+static uint64_t func_key(uint32_t module, uint32_t index)
+{
+	return (uint64_t)module << 32 | index;
+}
+
+struct pc_entry *pc_entry_get(struct pclntab_cache *c, gaddr_t pc)
+{
+	uint32_t at;
+
+	if (c->last != INDEX_NONE && c->last_pc == pc)
+		return &c->pcs[c->last];
+	at = map64_get(&c->by_pc, pc);
+	if (at == MAP_NONE)
+		return NULL;
+	c->last_pc = pc;
+	c->last = at;
+	return &c->pcs[at];
+}
+
+const struct go_func *func_entry_get(const struct pclntab_cache *c, uint32_t module, uint32_t index)
+{
+	uint32_t at = map64_get(&c->by_func, func_key(module, index));
+
+	return at == MAP_NONE ? NULL : &c->funcs[at];
+}
+
+/* The number of a record in the cache, put there if need be; INDEX_NONE: no memory for it. */
+static uint32_t func_entry_put(struct pclntab_cache *c, uint32_t module, uint32_t index,
+			       const struct go_func *f)
+{
+	uint32_t at = map64_get(&c->by_func, func_key(module, index));
+
+	if (at != MAP_NONE)
+		return at;
+	if (c->n_funcs == FUNCS_MAX) {
+		map64_clear(&c->by_func);
+		c->n_funcs = 0;
+		pcs_clear(c);	/* they name records by number */
+	}
+	if (map64_put(&c->by_func, func_key(module, index), c->n_funcs))
+		return INDEX_NONE;
+	c->funcs[c->n_funcs] = *f;
+	return c->n_funcs++;
+}
+
+void pc_entry_add(struct pclntab_cache *c, gaddr_t pc, uint32_t module, uint32_t index,
+		  const struct go_func *f)
+{
+	uint32_t func = func_entry_put(c, module, index, f);
+
+	if (c->n_pcs == PCS_MAX)
+		pcs_clear(c);
+	if (func == INDEX_NONE || map64_put(&c->by_pc, pc, c->n_pcs))
+		return;
+	c->pcs[c->n_pcs] = (struct pc_entry){ .func = func, .delta = DELTA_UNKNOWN };
+	c->last_pc = pc;
+	c->last = c->n_pcs++;
+}
+
+/* ---- modules ---- */
 
 /* Reads the sorted table and makes sure that it is sorted: a search in another one finds anything. */
 static bool ftab_load(const struct go_module *m, struct ftab_entry *ftab)
@@ -91,6 +157,8 @@ struct module_cache *module_cache_get(struct go_runtime *rt, uint32_t module)
 		module_cache_load(&rt->modules[module], mc);
 	return mc->usable ? mc : NULL;
 }
+
+/* ---- strings ---- */
 
 /* A copy that lives as long as the runtime, of a string of any sane length; NULL: none. */
 static const char *string_read(struct go_runtime *rt, const struct go_module *m, gaddr_t addr,

@@ -1,7 +1,7 @@
 /*
  * pclntab_func.c: from a pc to its function, and what the function's record says.
  *
- * The hot path of every stack walk: a warm pc costs two probes of tables in memory. A cold one is
+ * The hot path of every stack walk: a warm pc costs one probe of a table in memory. A cold one is
  * a binary search of the sorted table and one read of the record. A record that contradicts the
  * sorted table is no answer. Addresses that go in and out are those of the process.
  *
@@ -127,37 +127,26 @@ static bool pc_locate(struct go_runtime *rt, gaddr_t pc, uint32_t *module, uint3
 	return false;
 }
 
-static const struct go_func *func_cached(struct go_runtime *rt, uint32_t module, uint32_t index)
-{
-	struct func_slot *slot = &rt->cache->funcs[(index + module * 31) % FUNC_SLOTS];
-	struct go_func f;
-
-	if (slot->index == index && slot->module == module)
-		return &slot->f;
-	if (!func_by_index(rt, module, index, &f))
-		return NULL;
-	*slot = (struct func_slot){ .index = index, .module = module, .f = f };
-	return &slot->f;
-}
-
 bool go_func_find(struct go_runtime *rt, gaddr_t pc, struct go_func *ret)
 {
-	struct pc_slot *slot = pc_slot_of(rt->cache, pc);
-	const struct go_func *f;
+	const struct pc_entry *known = pc_entry_get(rt->cache, pc);
+	const struct go_func *cached;
+	uint32_t module, index;
+	struct go_func f;
 
-	if (slot->pc != pc || slot->index == INDEX_NONE) {
-		uint32_t module, index;
-
-		if (!pc_locate(rt, pc, &module, &index))
-			return false;
-		*slot = (struct pc_slot){
-			.pc = pc, .index = index, .module = module, .delta = DELTA_UNKNOWN,
-		};
+	if (known) {
+		*ret = rt->cache->funcs[known->func];
+		return true;
 	}
-	f = func_cached(rt, slot->module, slot->index);
-	if (!f)
+	if (!pc_locate(rt, pc, &module, &index))
 		return false;
-	*ret = *f;
+	cached = func_entry_get(rt->cache, module, index);
+	if (cached)
+		f = *cached;
+	else if (!func_by_index(rt, module, index, &f))
+		return false;
+	pc_entry_add(rt->cache, pc, module, index, &f);
+	*ret = f;
 	return true;
 }
 
@@ -173,18 +162,16 @@ static int32_t spdelta_compute(const struct go_func *f, gaddr_t pc)
 
 int32_t go_func_spdelta(struct go_runtime *rt, const struct go_func *f, gaddr_t pc)
 {
-	struct pc_slot *slot = pc_slot_of(rt->cache, pc);
-	int32_t delta;
+	struct pc_entry *known;
 
 	if (pc < f->entry || pc >= f->end)
 		return -1;
-	if (slot->pc != pc || slot->index == INDEX_NONE)
+	known = pc_entry_get(rt->cache, pc);
+	if (!known)
 		return spdelta_compute(f, pc);
-	if (slot->delta != DELTA_UNKNOWN)
-		return slot->delta;
-	delta = spdelta_compute(f, pc);
-	slot->delta = delta;
-	return delta;
+	if (known->delta == DELTA_UNKNOWN)
+		known->delta = spdelta_compute(f, pc);
+	return known->delta;
 }
 
 /* ---- what stands behind the record ---- */

@@ -73,44 +73,42 @@ struct module_cache {
 
 enum {
 	ROLE_UNKNOWN = 0xff,
-	PC_SLOTS = 32 * 1024,		/* 24 bytes each; a collision replaces */
-	FUNC_SLOTS = 8 * 1024,		/* 80 bytes each */
+	PCS_MAX = 64 * 1024,	/* a cache that is full is emptied: what is hot comes back at once */
+	FUNCS_MAX = 16 * 1024,
 	INDEX_NONE = UINT32_MAX,
 };
 
 enum { DELTA_UNKNOWN = INT32_MIN };
 
-struct pc_slot {
-	gaddr_t pc;
-	uint32_t index;		/* of the function in its module; INDEX_NONE: empty */
-	uint32_t module;
+/* What is known of a pc. */
+struct pc_entry {
+	uint32_t func;		/* in pclntab_cache.funcs */
 	int32_t delta;		/* DELTA_UNKNOWN until asked */
-};
-
-struct func_slot {
-	uint32_t index, module;	/* INDEX_NONE: empty */
-	struct go_func f;
 };
 
 struct pclntab_cache {
 	struct module_cache modules[GO_MODULES_MAX];
-	struct pc_slot *pcs;
-	struct func_slot *funcs;
+	struct map64 by_pc;		/* -> pcs */
+	struct pc_entry *pcs;
+	uint32_t n_pcs;
+	gaddr_t last_pc;		/* the depth of a pc is asked right after its function */
+	uint32_t last;			/* its entry; INDEX_NONE: none */
+	struct map64 by_func;		/* (module, index) -> funcs */
+	struct go_func *funcs;
+	uint32_t n_funcs;
 	/* strings handed out: (module, kind, offset) -> index */
 	struct map64 by_offset;
 	const char **strings;
 	uint32_t n_strings, cap_strings;
 };
 
-static inline uint32_t pc_hash(gaddr_t pc)
-{
-	return (uint32_t)((pc * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
-}
-
-static inline struct pc_slot *pc_slot_of(struct pclntab_cache *c, gaddr_t pc)
-{
-	return &c->pcs[pc_hash(pc) % PC_SLOTS];
-}
+/* The entry of a pc; NULL when it is not known yet. Valid until the next pc_entry_add. */
+struct pc_entry *pc_entry_get(struct pclntab_cache *c, gaddr_t pc);
+/* Remembers that a pc belongs to function `index` of a module, whose record is `f`. */
+void pc_entry_add(struct pclntab_cache *c, gaddr_t pc, uint32_t module, uint32_t index,
+		  const struct go_func *f);
+/* A record that was decoded before; NULL when there is none. */
+const struct go_func *func_entry_get(const struct pclntab_cache *c, uint32_t module, uint32_t index);
 
 /* The module's sorted table, in memory from the first question on; NULL when it is no good. */
 struct module_cache *module_cache_get(struct go_runtime *rt, uint32_t module);

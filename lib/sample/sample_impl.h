@@ -48,6 +48,7 @@ struct g_slot {
 	uint64_t fingerprint;		/* of the look that `stack` belongs to */
 	profile_id stack, state, labels;
 	bool known;			/* fingerprint, stack, state and labels belong together */
+	bool still;			/* while the fingerprint is equal nothing has changed */
 	bool captured;			/* its last observation came from a held thread */
 	bool system;			/* the runtime's own: left out */
 	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */

@@ -45,7 +45,7 @@ static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
 	if (slot->goid && !slot->system)
 		profile_gone(s->profile, slot->goid, t);
 	slot->goid = 0;
-	slot->known = slot->captured = false;
+	slot->known = slot->still = slot->captured = false;
 }
 
 /* A goroutine is seen for the first time. */
@@ -64,48 +64,67 @@ static bool is_alive(const struct g_look *look)
 	       look->status != G_DEADEXTRA;
 }
 
-/* May the stack of the last look be believed to hold still? */
-static bool unchanged(struct sampler *s, const struct g_slot *slot, const struct g_look *look)
+/* Is the struct as it was, and is that reason enough to believe that nothing else has changed? */
+static bool unchanged(struct sampler *s, const struct g_slot *slot, uint64_t fingerprint)
 {
-	if (!slot->known || slot->captured || slot->fingerprint != look->fingerprint)
+	if (!slot->still || slot->hot || slot->captured || slot->fingerprint != fingerprint)
 		return false;
-	if (slot->hot || look->status == G_SYSCALL)
-		return false;
+	if (!slot->goid || slot->system)
+		return true;
 	if (sampler_random(s) % AUDIT_SHARE == 0) {
 		profile_health_add(s->profile, HEALTH_AUDITED, 1);
 		return false;
 	}
+	profile_health_add(s->profile, HEALTH_G_UNCHANGED, 1);
 	return true;
+}
+
+/* Nothing to be told of it until its struct changes. */
+static void leave_alone(struct g_slot *slot, const struct g_look *look)
+{
+	slot->fingerprint = look->fingerprint;
+	slot->still = true;
+	slot->hot = 0;
+}
+
+/* A header that is not what it was at the last look. */
+static struct error *see_changed(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+{
+	struct error *err;
+
+	if (!is_alive(look)) {
+		slot_clear(s, slot, look->t_before);
+		leave_alone(slot, look);
+		return NULL;
+	}
+	if (look->goid != slot->goid) {
+		err = slot_begin(s, slot, look);
+		if (err)
+			return err;
+	}
+	if (slot->system) {
+		leave_alone(slot, look);
+		return NULL;
+	}
+	s->alive++;
+	return add_job(s, slot, look);
 }
 
 /* One header of the pass (struct gs): most goroutines have not moved and end here. */
 struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
-				uint64_t t_after)
+			 uint64_t t_after)
 {
 	struct sampler *s = ctx;
 	struct g_look look;
-	struct error *err;
 
+	if (unchanged(s, slot, g_fingerprint(s->reader.layout, bytes))) {
+		s->alive += slot->goid && !slot->system;
+		return NULL;
+	}
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
 	look.t_before = t_before;
 	look.t_after = t_after;
-	if (!is_alive(&look)) {
-		slot_clear(s, slot, t_before);
-		return NULL;
-	}
-	if (look.goid != slot->goid) {
-		err = slot_begin(s, slot, &look);
-		if (err)
-			return err;
-	}
-	if (slot->system)
-		return NULL;
-	s->alive++;
-	if (unchanged(s, slot, &look)) {
-		profile_health_add(s->profile, HEALTH_G_UNCHANGED, 1);
-		return NULL;
-	}
-	return add_job(s, slot, &look);
+	return see_changed(s, slot, &look);
 }
 
 static struct error *observe(struct sampler *s, struct g_slot *slot, const struct g_look *look,
@@ -149,7 +168,7 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 	profile_id state, stack = s->moved;
 	struct error *err;
 
-	slot->known = false;
+	slot->known = slot->still = false;
 	slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
 	if (look->status == G_COPYSTACK || (look->status == G_RUNNING && slot->captured))
 		return NULL;	/* it goes on where it was last seen */
@@ -209,5 +228,6 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 	slot->state = state;
 	slot->labels = labels;
 	slot->known = true;
+	slot->still = look.status != G_SYSCALL;
 	return observe(s, slot, &look, stack, state, labels);
 }

@@ -86,6 +86,7 @@ static struct error *claim_slot(struct sampler *s, const struct g_look *g)
 		return add_orphan(s, g);
 	if (slot->goid != g->goid)
 		err = slot_begin(s, slot, g);
+	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = true;
 	slot->captured_tick = s->tick;
 	return err;

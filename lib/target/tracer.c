@@ -141,6 +141,7 @@ static void init_locks(struct tracer *tr)
 	pthread_condattr_init(&ca);
 	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
 	pthread_cond_init(&tr->answers, &ca);
+	pthread_cond_init(&tr->work, &ca);
 	pthread_condattr_destroy(&ca);
 }
 
@@ -154,6 +155,7 @@ static void tracer_free(struct tracer *tr)
 		child_free(c);
 	}
 	pthread_cond_destroy(&tr->answers);
+	pthread_cond_destroy(&tr->work);
 	pthread_mutex_destroy(&tr->lock);
 	if (tr->wake_fd >= 0)
 		close(tr->wake_fd);
@@ -166,14 +168,31 @@ static void tracer_guard(struct tracer **tr)
 	tracer_free(*tr);
 }
 
+static void stop_threads(struct tracer *tr, bool undertaker)
+{
+	pthread_mutex_lock(&tr->lock);
+	tr->stop = true;
+	pthread_cond_signal(&tr->work);
+	pthread_mutex_unlock(&tr->lock);
+	tracer_wake(tr);
+	pthread_join(tr->thread, NULL);
+	if (undertaker)
+		pthread_join(tr->undertaker, NULL);
+}
+
 /* Signals are for the other threads: their handlers must interrupt *their* sleep. */
-static int start_thread(struct tracer *tr)
+static int start_threads(struct tracer *tr)
 {
 	sigset_t all, old;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int r = pthread_create(&tr->thread, NULL, tracer_main, tr);
+	if (!r) {
+		r = undertaker_start(tr);
+		if (r)
+			stop_threads(tr, false);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r;
 }
@@ -199,7 +218,7 @@ struct error *tracer_create(struct tracer **ret)
 		return &err_nomem;
 	if (tr->wake_fd < 0)
 		return error_new(ERROR_FACILITY, "cannot make an event descriptor: %m");
-	int r = start_thread(tr);
+	int r = start_threads(tr);
 	if (r) {
 		errno = r;
 		return error_new(ERROR_FACILITY, "cannot start the tracer thread: %m");
@@ -219,10 +238,6 @@ void tracer_destroy(struct tracer *tr)
 	if (!tr)
 		return;
 	tracer_drain(tr, NULL, DESTROY_NS);
-	pthread_mutex_lock(&tr->lock);
-	tr->stop = true;
-	pthread_mutex_unlock(&tr->lock);
-	tracer_wake(tr);
-	pthread_join(tr->thread, NULL);
+	stop_threads(tr, true);
 	tracer_free(tr);
 }

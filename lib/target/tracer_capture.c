@@ -80,6 +80,15 @@ static enum capture_status seize_refused(const struct slot *s, int errnum)
 	return state && state != 'Z' && state != 'X' ? CAPTURE_BUSY : CAPTURE_GONE;
 }
 
+/* 0 or errno. May stand still while the target execs: tracer_undertaker.c. */
+static int seize(struct tracer *tr, pid_t tid)
+{
+	atomic_store(&tr->seizing_since, tracer_now());
+	int errnum = ptrace(PTRACE_SEIZE, tid, NULL, NULL) ? errno : 0;
+	atomic_store(&tr->seizing_since, 0);
+	return errnum;
+}
+
 static void begin(struct tracer *tr, struct slot *s)
 {
 	struct task_times now;
@@ -90,8 +99,9 @@ static void begin(struct tracer *tr, struct slot *s)
 		finish(tr, s, CAPTURE_GONE);
 		return;
 	}
-	if (ptrace(PTRACE_SEIZE, s->capture.tid, NULL, NULL)) {
-		finish(tr, s, seize_refused(s, errno));
+	int errnum = seize(tr, s->capture.tid);
+	if (errnum) {
+		finish(tr, s, seize_refused(s, errnum));
 		return;
 	}
 	/* And if it was one after all, it is let go at once; that takes a stop. */
@@ -106,6 +116,10 @@ void tracer_begin_asked(struct tracer *tr)
 	uint64_t asked = tr->asked;
 	tr->asked = 0;
 	tr->owed |= asked;
+	if (asked)
+		tr->t_begin = tracer_now();
+	if (asked && tr->undertaker_rests)
+		pthread_cond_signal(&tr->work);
 	pthread_mutex_unlock(&tr->lock);
 	for (; asked; asked &= asked - 1)
 		begin(tr, &tr->pool[__builtin_ctzll(asked)]);

@@ -13,6 +13,7 @@
 #define GOPROF_TARGET_TRACER_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "target/target_impl.h"
 #include "target/tracer.h"
@@ -55,7 +56,7 @@ struct rank {
 };
 
 struct tracer {
-	pthread_t thread;
+	pthread_t thread, undertaker;
 	int wake_fd;
 	struct slot *pool;
 
@@ -63,13 +64,16 @@ struct tracer {
 	pid_t tid;
 	struct rank given;		/* as it was started, and as the child of run is forked */
 	uint64_t t_children;		/* last look at the children */
+	_Atomic uint64_t seizing_since;	/* 0: not inside PTRACE_SEIZE */
 
 	pthread_mutex_t lock;		/* all below */
-	pthread_cond_t answers;
+	pthread_cond_t answers, work;	/* for requesters, for the undertaker */
 	const char *priority;
 	uint64_t free, asked, owed, done;
 	uint64_t dropped;		/* of asked and owed: nobody wants it any more */
 	uint64_t round;			/* of asked and owed: still within its polling */
+	uint64_t t_begin;		/* when captures were last taken up */
+	bool undertaker_rests;
 	struct tracer_call *calls;
 	struct child *children;
 	bool stop;
@@ -91,6 +95,9 @@ void rank_set(const struct rank *r);
 void tracer_begin_asked(struct tracer *tr);
 /* One look at all that are owed. How long to sleep before the next; UINT64_MAX: nothing is owed. */
 uint64_t tracer_poll_owed(struct tracer *tr);
+
+/* ---- tracer_undertaker.c ---- */
+int undertaker_start(struct tracer *tr);
 
 /* ---- tracer_child.c, in the tracer thread ---- */
 /* wait4 without waiting; notes what becomes of a child. 0, the tid, or -1 (ECHILD). */

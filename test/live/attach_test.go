@@ -55,7 +55,7 @@ func TestAttachEndedBySignal(t *testing.T) {
 				t.Errorf("status %d\n%s", status, r.err())
 			}
 			r.check()
-			if r.profile().cpu(with(pkg+"busy.spin")) < 500*time.Millisecond || len(r.envelopes()) != 1 {
+			if r.profile().cpu(with(pkg+"busy.spin")) < 100*time.Millisecond || len(r.envelopes()) != 1 {
 				t.Errorf("%v in busy.spin, %d envelopes", r.profile().cpu(with(pkg+"busy.spin")), len(r.envelopes()))
 			}
 			if why := untouched(p.pid); why != "" {
@@ -102,7 +102,7 @@ func TestAttachWindows(t *testing.T) {
 		t.Fatalf("%d windows, want 3", len(windows))
 	}
 	for i := 1; i < len(windows); i++ {
-		if gap := windows[i].transaction.Start.Sub(windows[i-1].transaction.End); gap < -time.Microsecond || gap > 2*tick {
+		if gap := windows[i].transaction.Start.Sub(windows[i-1].transaction.End.Time); gap < -5*time.Microsecond || gap > 2*tick {
 			t.Errorf("%v between windows %d and %d", gap, i, i+1)
 		}
 	}
@@ -161,7 +161,7 @@ func TestWrappers(t *testing.T) {
 			t.Errorf("status %d, files %v", status, r.glob("*"))
 		}
 		said := strings.Join(strings.Fields(strings.TrimPrefix(r.err(), withoutSummary(r.err()))), " ")
-		for _, want := range []string{"another Go program", filepath.Base(path), fmt.Sprintf("pid %d", child), "was not profiled"} {
+		for _, want := range []string{"Go program", filepath.Base(path), fmt.Sprintf("pid %d", child), "was not profiled"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in\n%s", want, r.err())
 			}

@@ -116,12 +116,23 @@ func TestBurstSplit(t *testing.T) {
 	const looks = 2000
 	each(t, builds, false, func(t *testing.T, build string) {
 		names := []string{pkg + "burst.hotA", pkg + "burst.hotB"}
-		cpu, want, seen, i := make([]float64, 2), make([]float64, 2), 0.0, 0
+		cpu, want, seen, i, spent := make([]float64, 2), make([]float64, 2), 0.0, 0, time.Duration(0)
 		for ; seen < looks; i++ {
 			if i == 6 {
 				t.Fatalf("%.0f valid looks after %d runs, want %d", seen, i, looks)
 			}
-			r, status := run(t, time.Minute, target(build), "burst", "-dur", "25s")
+			// 80 looks a second on a free machine: 8 threads, each a tenth of the time.
+			d := 27 * time.Second
+			if i > 0 {
+				d = time.Duration(1.2 * (looks - seen) / seen * float64(spent)).Round(time.Second)
+			}
+			if d < 3*time.Second {
+				d = 3 * time.Second
+			} else if d > 30*time.Second {
+				d = 30 * time.Second
+			}
+			spent += d
+			r, status := run(t, 2*time.Minute, target(build), "burst", "-dur", d.String())
 			if status != 0 {
 				t.Fatalf("status %d", status)
 			}

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"testing"
 	"time"
 )
 
 type window struct {
 	transaction struct {
-		Start       time.Time `json:"start_timestamp"`
-		End         time.Time `json:"timestamp"`
+		Start       eventTime `json:"start_timestamp"`
+		End         eventTime `json:"timestamp"`
 		Transaction string
 	}
 	profile struct {
@@ -32,6 +33,18 @@ type window struct {
 			Names  map[string]struct{ Name string } `json:"thread_metadata"`
 		}
 	}
+}
+
+// eventTime is seconds since 1970 or RFC 3339 text: the service takes both.
+type eventTime struct{ time.Time }
+
+func (t *eventTime) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(text, []byte(`"`)) {
+		return t.Time.UnmarshalJSON(text)
+	}
+	seconds, err := strconv.ParseFloat(string(text), 64)
+	t.Time = time.Unix(0, int64(seconds*1e9))
+	return err
 }
 
 // openWindow takes a file that has been checked already.
@@ -70,7 +83,7 @@ func openWindow(t testing.TB, path string) *window {
 }
 
 func (e *window) length() time.Duration {
-	return e.transaction.End.Sub(e.transaction.Start)
+	return e.transaction.End.Sub(e.transaction.Start.Time)
 }
 
 // stackTime is the time that one thread spent with one stack (function names, leaf first).
@@ -151,7 +164,7 @@ func TestEnvelopeTimes(t *testing.T) {
 		`{"stack_id":0,"thread_id":"1","elapsed_since_start_ns":"0"},{"stack_id":1,"thread_id":"2","elapsed_since_start_ns":5},` +
 		`{"stack_id":1,"thread_id":"1","elapsed_since_start_ns":"10"},{"stack_id":1,"thread_id":"1","elapsed_since_start_ns":"40"}],` +
 		`"stacks":[[0],[1,0]],"frames":[{"function":"main","module":"main"},{"function":"(*T).f","module":"a/b"}]}}`
-	transaction := `{"start_timestamp":"2026-01-02T03:04:05.5Z","timestamp":"2026-01-02T03:04:06Z"}`
+	transaction := `{"start_timestamp":"2026-01-02T03:04:05.5Z","timestamp":1767323046}`
 	path := t.TempDir() + "/e"
 	text := fmt.Sprintf("{}\n{\"type\":\"transaction\",\"length\":%d}\n%s\n{\"type\":\"profile\",\"length\":%d}\n%s\n", len(transaction), transaction, len(profile), profile)
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {

@@ -438,6 +438,15 @@ static void test_procids_that_are_no_threads(void **state)
 	for (int i = 0; i < N_M; i++)
 		poke(&w, m_at(i), GO_M_PROCID, (1ull << 32) + TID + (uint64_t)i);
 	expect_refused(&w, "procid");		/* not by its lower half */
+	for (int i = 0; i < N_M; i++) {
+		write_m(&w, i);
+		if (i % 2)			/* those that hold a P */
+			poke(&w, m_at(i), GO_M_PROCID, 100000 + (uint64_t)i);
+	}
+	expect_refused(&w, "procid");
+	write_m(&w, 1);
+	write_m(&w, 3);
+	expect_believed(&w);			/* one thread may just have ended */
 	teardown(&w);
 }
 
