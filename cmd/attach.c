@@ -97,7 +97,7 @@ static struct error *start(struct attach *a)
 
 static void announce(struct attach *a)
 {
-	_cleanup_(buf_deinit) struct buf limit;
+	_cleanup_(buf_deinit) struct buf limit = { 0 };
 	char n[WORD_MAX];
 
 	if (a->announced || a->o->quiet || !session_ticks(a->session))
@@ -196,7 +196,7 @@ static void say_end(const struct attach *a, bool ended)
 
 static void report(const struct attach *a)
 {
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 	bool any = false;
 
 	buf_init(&b);

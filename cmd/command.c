@@ -131,7 +131,7 @@ static struct error *unknown_command(const char *word)
 
 static struct error *print_help(const struct command *c)
 {
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 	struct error *err;
 
 	buf_init(&b);

@@ -170,7 +170,7 @@ static const struct {
 
 static void capability_facts(struct info *i, const struct go_runtime *rt)
 {
-	_cleanup_(buf_deinit) struct buf has, lacks;
+	_cleanup_(buf_deinit) struct buf has = { 0 }, lacks = { 0 };
 	uint32_t bits = go_runtime_caps(rt);
 
 	buf_init(&has);
@@ -187,7 +187,7 @@ static void capability_facts(struct info *i, const struct go_runtime *rt)
 
 static void version_facts(struct info *i)
 {
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 	const int *minors;
 	int n = 0;
 

@@ -11,7 +11,7 @@
 static int report(struct error *err, int status)
 {
 	_cleanup_error_ struct error *owned = err;
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 
 	buf_init(&b);
 	if (owned)

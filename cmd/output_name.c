@@ -80,7 +80,7 @@ struct error *output_pattern_check(const char *pattern)
 struct error *output_pattern_expand(const char *pattern, const struct output_names *names,
 				    uint32_t window, char **ret, bool *numbered)
 {
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 	struct error *err = output_pattern_check(pattern);
 	bool has_window = false;
 

@@ -302,7 +302,7 @@ struct error *outputs_window(struct outputs *os, const struct window *w)
 {
 	for (size_t i = 0; i < os->n_streams; i++) {
 		struct stream *s = &os->streams[i];
-		_cleanup_(buf_deinit) struct buf b;
+		_cleanup_(buf_deinit) struct buf b = { 0 };
 		uint64_t start = system_clock.mono(&system_clock);
 		struct error *err;
 
@@ -325,7 +325,7 @@ struct error *outputs_end(struct outputs *os, bool keep)
 
 	for (size_t i = 0; !err && keep && i < os->n_streams; i++) {
 		struct stream *s = &os->streams[i];
-		_cleanup_(buf_deinit) struct buf b;
+		_cleanup_(buf_deinit) struct buf b = { 0 };
 
 		buf_init(&b);
 		err = s->open ? s->format->finish(s->state, &b) : NULL;

@@ -68,7 +68,7 @@ static struct error *as_start_error(struct error *err)
 /* "./app -x": the line to be typed again. */
 static char *command_line(char *const *argv)
 {
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 
 	buf_init(&b);
 	for (size_t i = 0; argv[i]; i++)
@@ -192,7 +192,7 @@ static void add_result(const struct recording_result *v, struct report_run *repo
 
 static void report(struct run *r)
 {
-	_cleanup_(buf_deinit) struct buf b;
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 	const struct error *refusal = session_refusal(r->session);
 	const struct recording_result *kept = NULL;
 	struct child_program child;

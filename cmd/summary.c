@@ -80,22 +80,30 @@ static const char *place(const char *file, uint32_t line, char *buf, size_t cap)
 	return buf;
 }
 
-/* "name      file:line", the name giving way when both do not fit. */
+/*
+ * "name      file:line" with the file in its column; the name gives way, by leading elements, and
+ * only one that has a short file and still does not fit pushes it to the right.
+ */
 static void add_named(struct buf *b, size_t line, const char *name, const char *where, size_t column)
 {
 	size_t at = columns_since(b, line), tail = text_columns(where);
 	size_t room = SUMMARY_WIDTH > at ? SUMMARY_WIDTH - at : 0;
 
+	if (!*where) {
+		summary_fit(b, name, room);
+		buf_addc(b, '\n');
+		return;
+	}
 	if (tail > 24)
 		tail = 24;
-	summary_fit(b, name, tail && room > tail + 2 ? room - tail - 2 : room);
-	if (*where) {
-		at = columns_since(b, line);
-		if (column + tail > SUMMARY_WIDTH)
-			column = SUMMARY_WIDTH - tail;
-		pad(b, line, at + 2 <= column ? column : at + 2);
-		summary_fit(b, where, tail);
-	}
+	if (column + tail > SUMMARY_WIDTH)
+		column = SUMMARY_WIDTH - tail;
+	room -= room > tail + 2 ? tail + 2 : room;
+	if (strchr(name, '/') && column > at + 2)
+		room = column - at - 2;
+	summary_fit(b, name, room);
+	pad(b, line, column);
+	summary_fit(b, where, tail);
 	buf_addc(b, '\n');
 }
 

@@ -25,7 +25,10 @@ struct sink {
 	struct error *(*write)(struct sink *s, const void *data, size_t len);
 };
 
-/* ---- pprof: all windows of a run in one gzipped protobuf ---- */
+/*
+ * ---- pprof: all windows of a run in one gzipped protobuf ----
+ * Windows may be freed at once; the store they came from is borrowed until the end.
+ */
 
 struct pprof;
 
@@ -43,7 +46,8 @@ struct sentry_v1 {
 };
 
 /*
- * Builds both payloads. ERROR_NOT_FOUND: no thread has two samples: nothing may be sent (say so).
+ * Builds both payloads, of the first 29.5 s. ERROR_NOT_FOUND: fewer than two ticks, or no goroutine
+ * with two samples: nothing may be sent (say so). Too big for the service: fewer goroutines are told.
  * sentry_v1_deinit is needed only after success.
  */
 struct error *sentry_v1_build(const struct window *w, const struct export_options *o,
@@ -60,7 +64,7 @@ struct top_function {
 	uint64_t self_ns, total_ns;	/* on-CPU */
 };
 
-/* Accumulates over windows; used by the summary. */
+/* Accumulates over windows, whose store it borrows; used by the summary. */
 struct aggregate;
 
 struct error *aggregate_create(struct aggregate **ret);

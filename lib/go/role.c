@@ -18,6 +18,7 @@ static const struct {
 	{ "mstart", GO_FUNC_MSTART },
 	{ "rt0_go", GO_FUNC_RT0_GO },
 	{ "sigtramp", GO_FUNC_SIGTRAMP },
+	{ "cgoSigtramp", GO_FUNC_SIGTRAMP },
 	{ "systemstack", GO_FUNC_SYSTEMSTACK },
 	{ "systemstack_switch", GO_FUNC_SYSTEMSTACK_SWITCH },
 	{ "mcall", GO_FUNC_MCALL },

@@ -17,6 +17,7 @@
 enum {
 	FIRST_BYTES = 4096,	/* most stacks end within it */
 	SYSTEM_BYTES = 8192,	/* of a system stack: they are small, and only joined to the goroutine's */
+	TOP_BYTES = 16 * 1024,	/* of a goroutine's stack when nothing says how much is used */
 };
 
 struct hold_plan hold_plan_make(const struct reader *r)
@@ -43,6 +44,9 @@ static void copy_goroutine_stack(const struct target *t, struct capture *c, cons
 	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
 		if (candidates[i] >= g->stack_lo && candidates[i] < low)
 			low = candidates[i];
+	/* A signal handler: the interrupted sp stands in its frame, to be found by the walk. */
+	if (low == g->stack_hi && g->stack_hi > g->stack_lo)
+		low = g->stack_hi - g->stack_lo < TOP_BYTES ? g->stack_lo : g->stack_hi - TOP_BYTES;
 	s.addr = low;
 	s.len = g->stack_hi - low;
 	if (s.len > CAPTURE_BYTES - used)

@@ -385,7 +385,7 @@ struct error *intern_track(struct intern *in, const struct g_look *g, bool syste
 	if (g->gopc && g->goid != 1) {	/* the first one is made by the start-up code */
 		err = symbol_expand(in->symbols, g->gopc, SYMBOL_RETURN, &frames, &n);
 		if (!err)
-			err = intern_text(in, frames[0].function, &info.created_by);
+			err = intern_text(in, frames[n - 1].function, &info.created_by);
 		if (!err)
 			err = intern_text(in, frames[0].file, &info.entry_file);
 		if (err)

@@ -21,7 +21,8 @@
 
 enum {
 	FRAMES_MAX = 4096,		/* hard bound of --depth */
-	STACK_READ_MAX = 64 * 1024,	/* bytes of one parked stack */
+	STACK_READ_MAX = 64 * 1024,	/* bytes of one parked stack, from its leaf on */
+	STACK_FAR_BYTES = 4096,		/* and of the far end of one that is longer */
 };
 
 /* What every reader of goroutines needs. Plain borrowed pointers. */

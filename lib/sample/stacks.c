@@ -22,15 +22,22 @@ enum {
 	G_BYTES_MAX = 1024,
 };
 
+/* The bytes of a stack: all of it, or of a very deep one the near end and the far end. */
+struct reading {
+	uint8_t *near, *far;
+	size_t near_done, far_done;
+};
+
 /* A job within a batch. */
 struct piece {
 	const struct stack_job *job;
 	struct unwind_start start;
-	gaddr_t low;
-	uint32_t len;		/* bytes wanted */
-	uint8_t *first, *second;	/* second NULL: one reading is enough */
+	gaddr_t near, far;		/* where the parts begin */
+	uint32_t near_len, far_len;	/* far_len 0: near is all of it */
+	bool twice;			/* two readings must agree */
+	struct reading first, second;
 	uint8_t header[G_BYTES_MAX];
-	size_t first_done, second_done, header_done;
+	size_t header_done;
 };
 
 struct stack_reader {
@@ -73,67 +80,90 @@ void stack_reader_destroy(struct stack_reader *sr)
 	free(sr);
 }
 
+static void place_reading(struct stack_reader *sr, const struct piece *p, struct reading *into)
+{
+	*into = (struct reading){ .near = sr->buffer + sr->used };
+	into->far = into->near + p->near_len;
+	sr->used += p->near_len + p->far_len;
+}
+
 /* Room in the batch for a job's readings; false: flush first. */
 static bool add_piece(struct stack_reader *sr, const struct stack_job *job, const struct unwind_start *start)
 {
 	uint64_t used = start->at.hi - start->at.sp;
-	uint32_t len = used < STACK_READ_MAX ? used : STACK_READ_MAX;
-	bool twice = job->look.status == G_SYSCALL;
+	bool deep = used > STACK_READ_MAX + STACK_FAR_BYTES;
 	struct piece *p = &sr->pieces[sr->n];
 
-	if (sr->n == BATCH_JOBS || sr->used + (twice ? 2 : 1) * (size_t)len > BATCH_BYTES)
+	if (sr->n == BATCH_JOBS)
 		return false;
 	p->job = job;
 	p->start = *start;
-	p->low = start->at.sp;
-	p->len = len;
-	p->first = sr->buffer + sr->used;
-	p->second = twice ? p->first + len : NULL;
-	sr->used += (twice ? 2 : 1) * (size_t)len;
+	p->near = start->at.sp;
+	p->near_len = deep ? STACK_READ_MAX : used;
+	p->far = start->at.hi - STACK_FAR_BYTES;
+	p->far_len = deep ? STACK_FAR_BYTES : 0;
+	p->twice = job->look.status == G_SYSCALL;
+	if (sr->used + (p->twice ? 2 : 1) * ((size_t)p->near_len + p->far_len) > BATCH_BYTES)
+		return false;
+	place_reading(sr, p, &p->first);
+	if (p->twice)
+		place_reading(sr, p, &p->second);
 	sr->n++;
 	return true;
 }
 
+/* Spans of one call, and where the number of bytes that came is kept. */
+struct batch_spans {
+	struct span v[3 * BATCH_JOBS];
+	size_t *done[3 * BATCH_JOBS];
+	uint32_t n;
+};
+
+static void add_span(struct batch_spans *b, gaddr_t addr, void *buf, size_t len, size_t *done)
+{
+	b->done[b->n] = done;
+	b->v[b->n++] = (struct span){ .addr = addr, .buf = buf, .len = len };
+}
+
+static void add_reading(struct batch_spans *b, const struct piece *p, struct reading *into)
+{
+	add_span(b, p->near, into->near, p->near_len, &into->near_done);
+	if (p->far_len)
+		add_span(b, p->far, into->far, p->far_len, &into->far_done);
+}
+
+static struct error *read_spans(struct batch_spans *b, const struct reader *r)
+{
+	struct error *err = target_read_v(r->target, b->v, b->n);
+
+	for (uint32_t i = 0; !err && i < b->n; i++)
+		*b->done[i] = b->v[i].done;
+	return err;
+}
+
 static struct error *read_first(struct stack_reader *sr, const struct reader *r)
 {
-	struct span v[BATCH_JOBS];
-	struct error *err;
+	struct batch_spans b = { .n = 0 };
 
 	for (uint32_t i = 0; i < sr->n; i++)
-		v[i] = (struct span){ .addr = sr->pieces[i].low, .buf = sr->pieces[i].first,
-				      .len = sr->pieces[i].len };
-	err = target_read_v(r->target, v, sr->n);
-	for (uint32_t i = 0; !err && i < sr->n; i++)
-		sr->pieces[i].first_done = v[i].done;
-	return err;
+		add_reading(&b, &sr->pieces[i], &sr->pieces[i].first);
+	return read_spans(&b, r);
 }
 
 /* Second readings of stacks, then all headers, in this order. */
 static struct error *read_second(struct stack_reader *sr, const struct reader *r)
 {
-	struct span v[2 * BATCH_JOBS];
-	size_t *done[2 * BATCH_JOBS];
-	uint32_t n = 0;
-	struct error *err;
+	struct batch_spans b = { .n = 0 };
 
+	for (uint32_t i = 0; i < sr->n; i++)
+		if (sr->pieces[i].twice)
+			add_reading(&b, &sr->pieces[i], &sr->pieces[i].second);
 	for (uint32_t i = 0; i < sr->n; i++) {
 		struct piece *p = &sr->pieces[i];
 
-		if (!p->second)
-			continue;
-		done[n] = &p->second_done;
-		v[n++] = (struct span){ .addr = p->low, .buf = p->second, .len = p->len };
+		add_span(&b, p->job->look.g, p->header, r->g_span, &p->header_done);
 	}
-	for (uint32_t i = 0; i < sr->n; i++) {
-		struct piece *p = &sr->pieces[i];
-
-		done[n] = &p->header_done;
-		v[n++] = (struct span){ .addr = p->job->look.g, .buf = p->header, .len = r->g_span };
-	}
-	err = target_read_v(r->target, v, n);
-	for (uint32_t i = 0; !err && i < n; i++)
-		*done[i] = v[i].done;
-	return err;
+	return read_spans(&b, r);
 }
 
 static bool header_holds(const struct piece *p, const struct reader *r)
@@ -149,11 +179,14 @@ static bool header_holds(const struct piece *p, const struct reader *r)
 	       after.labels == p->job->look.labels && after.scan == p->job->look.scan;
 }
 
-static size_t walk(const struct reader *r, const struct piece *p, const uint8_t *bytes, size_t len,
+static size_t walk(const struct reader *r, const struct piece *p, const struct reading *from,
 		   struct pc_frame *out, uint32_t depth, enum unwind_end *end)
 {
-	struct mem_view view = { .low = p->low, .len = len, .bytes = bytes };
-	struct unwind_memory mem = { .views = &view, .n = 1 };
+	const struct mem_view views[] = {
+		{ .low = p->near, .len = from->near_done, .bytes = from->near },
+		{ .low = p->far, .len = from->far_done, .bytes = from->far },
+	};
+	const struct unwind_memory mem = { .views = views, .n = p->far_len ? 2 : 1 };
 
 	return unwind(r->rt, &p->start, &mem, out, depth, end);
 }
@@ -176,10 +209,10 @@ static void judge(struct stack_reader *sr, const struct reader *r, const struct 
 	res->outcome = STACK_MOVED;
 	if (!header_holds(p, r))
 		return;
-	res->n = walk(r, p, p->first, p->first_done, sr->frames, sr->depth, &res->end);
+	res->n = walk(r, p, &p->first, sr->frames, sr->depth, &res->end);
 	res->frames = sr->frames;
-	if (p->second) {
-		again = walk(r, p, p->second, p->second_done, sr->again, sr->depth, &again_end);
+	if (p->twice) {
+		again = walk(r, p, &p->second, sr->again, sr->depth, &again_end);
 		if (again != res->n || again_end != res->end || !same_frames(sr->frames, sr->again, again))
 			return;
 	}

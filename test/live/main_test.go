@@ -38,9 +38,32 @@ var (
 // One build of each version, for tests where the link form makes no difference.
 var eachVersion = []string{"1.19-plain", "1.26-sw"}
 
+// moreBuilds are those of other versions that have been built, too (FULL=1 scripts/check).
+func moreBuilds() (v []string) {
+	names, _ := filepath.Glob(filepath.Join(targetsDir, "targets-1.*-plain"))
+	for _, name := range names {
+		build := strings.TrimPrefix(filepath.Base(name), "targets-")
+		known := false
+		for _, b := range allBuilds {
+			known = known || b == build
+		}
+		if !known {
+			v = append(v, build)
+		}
+	}
+	return
+}
+
 // mark is in the environment of every process that the tests start, and so of their children: what is left behind
 // is found by it.
-var mark = fmt.Sprintf("GOPROF_LIVE_RUN=%d", os.Getpid())
+var mark = "GOPROF_LIVE_RUN=" + runName()
+
+func runName() string {
+	if name := os.Getenv("GOPROF_LIVE_RUN"); name != "" {
+		return name
+	}
+	return fmt.Sprint(os.Getpid())
+}
 
 var goprofPath, targetsDir, rootDir string
 
@@ -78,6 +101,13 @@ func TestMain(m *testing.M) {
 		if _, err := os.Stat(path); err != nil {
 			fmt.Fprintln(os.Stderr, "live tests:", err, "(scripts/check makes what they need)")
 			os.Exit(2)
+		}
+	}
+	// What is open here by chance is not for the children: tests compare their descriptors.
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range entries {
+		if fd, _ := strconv.Atoi(e.Name()); fd > 2 {
+			syscall.CloseOnExec(fd)
 		}
 	}
 	for _, name := range []string{"SENTRY_DSN", "SENTRY_RELEASE", "SENTRY_ENVIRONMENT"} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,22 +88,31 @@ func TestCtrlZ(t *testing.T) {
 	t.Parallel()
 	typist, tty := terminal(t)
 	files := t.TempDir()
-	script := `"$@"; echo stopped $?; sleep 0.3; fg >/dev/null; echo status $?`
-	shell := start(t, []option{onTerminal(tty)}, "bash", "-m", "-c", script, "bash", goprofPath, "run", "-q", "-o", files+"/p.pb.gz", "-o", files+"/w%n.envelope",
-		target("1.26-sw"), "exitcode", "-dur", "2s", "7")
-	shell.ready()
-	child := shell.readyPid()
-	t.Cleanup(func() { syscall.Kill(child, syscall.SIGKILL) })
+	said := files + "/said"
+	// bash takes the terminal behind its stderr for job control.
+	ownStderr := func(c *exec.Cmd) { c.Stderr = tty }
+	script := `"$@" 2>"$SAID"; echo stopped $?; sleep 0.3; fg >/dev/null; echo status $?`
+	shell := start(t, []option{onTerminal(tty), ownStderr, env("SAID=" + said)}, "bash", "-m", "-c", script, "bash",
+		goprofPath, "run", "-o", files+"/p.pb.gz", "-o", files+"/w%n.envelope", target("1.26-sw"), "exitcode", "-dur", "2s", "7")
+	child := 0
+	eventually(t, 10*time.Second, "the child is ready", func() bool {
+		data, _ := os.ReadFile(said)
+		_, err := fmt.Sscanf(string(data), "READY pid=%d", &child)
+		return err == nil
+	})
+	parent, _ := strconv.Atoi(field(child, "", "PPid"))
+	t.Cleanup(func() { syscall.Kill(-parent, syscall.SIGKILL) })
 	time.Sleep(300 * time.Millisecond)
 	typist.Write([]byte{26})
-	time.Sleep(time.Second); pso, _ := exec.Command("ps", "-eo", "pid,ppid,pgid,tpgid,sid,stat,tty,args").CombinedOutput(); for _, l := range strings.Split(string(pso), "\n") { if strings.Contains(l, "exitcode") { t.Log(l) } }
-	eventually(t, 5*time.Second, "the shell has its terminal back", func() bool { return strings.Contains(shell.out(), "stopped 14") }) // 128 and SIGTSTP or SIGSTOP
+	// 128 and SIGTSTP or SIGSTOP
+	eventually(t, 5*time.Second, "the shell has its terminal back", func() bool { return strings.Contains(shell.out(), "stopped 14") })
 	if s := state(child, ""); s != "T" {
 		t.Errorf("the child is in state %s", s)
 	}
 	shell.wait(30 * time.Second)
-	if !strings.Contains(shell.out(), "status 7\n") {
-		t.Errorf("the shell says %q, stderr\n%s", shell.out(), tail(shell.err()))
+	data, _ := os.ReadFile(said)
+	if !strings.Contains(shell.out(), "status 7\n") || !strings.Contains(string(data), "exited with status 7") {
+		t.Errorf("the shell says %q, goprof\n%s", shell.out(), data)
 	}
 	(&recording{shell, files}).check()
 }

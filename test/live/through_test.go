@@ -376,7 +376,7 @@ func TestInheritance(t *testing.T) {
 		ulimit -S -a; ulimit -H -a; umask; pwd; nice; chrt -p $$ | sed 's/[0-9]*.s current/current/'
 		cat /proc/$$/timerslack_ns /proc/$$/oom_score_adj /proc/$$/cgroup /proc/$$/loginuid
 		grep -E '^(Sig(Blk|Ign)|ShdBlk|Cpus_allowed|NoNewPrivs|Seccomp|Cap|Uid|Gid|Groups|PPid|TracerPid|CoreDumping|Umask)' /proc/$$/status | grep -v PPid
-		ls -l /proc/self/fd | grep -- "->" | sed "s/.* \\([0-9]* -> [^0-9]*\\).*/\\1/"; cat <&5; ps -o sid=,pgid= -p $$ | wc -w
+		ls /proc/self/fd; cat <&5; ps -o sid=,pgid= -p $$ | wc -w
 		env | grep -v '^_=' | sort
 		trap '' HUP; kill -HUP $$; echo survived
 		exit 4`

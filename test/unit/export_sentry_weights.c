@@ -18,6 +18,7 @@ enum { THREADS = 40, STACKS = 6, CASES = 60, TICKS_MOST = 400 };
 struct sums {
 	uint64_t ns[THREADS + 1][STACKS];
 	uint32_t samples[THREADS + 1][STACKS];
+	uint32_t idle[THREADS + 1];	/* samples with an empty stack */
 };
 
 struct row {
@@ -92,8 +93,10 @@ static void judge_thread(const struct row *rows, size_t n, int thread, struct su
 	assert_int_equal(first, 0);
 	assert_int_not_equal(k, 1);
 	for (size_t i = first; i < k; i++) {
-		if (own[i].stack < 0)
+		if (own[i].stack < 0) {
+			ret->idle[thread]++;
 			continue;
+		}
 		ret->samples[thread][own[i].stack]++;
 		if (i + 1 < k)
 			ret->ns[thread][own[i].stack] += own[i + 1].at - own[i].at;
@@ -296,7 +299,10 @@ static void counts_of(const struct window *w, enum profile_mode mode, uint64_t a
 	sentry_v1_deinit(&v);
 }
 
-/* 1 parked all the time, 2 on a CPU all the time, 3 seen at one tick only, 4 off and on in turn. */
+/*
+ * 1 parked all the time, 2 on a CPU all the time, 3 seen at one tick only, 4 off and on in turn,
+ * 5 on a CPU at its ends.
+ */
 static void counts_by_kind(void **state)
 {
 	enum { TICKS = 50 };
@@ -308,7 +314,7 @@ static void counts_by_kind(void **state)
 	world_init(w);
 	for (uint32_t s = 0; s < STACKS; s++)
 		h.stacks[s] = stack1(w, (const char *[]){ "s0", "s1", "s2", "s3", "s4", "s5" }[s]);
-	for (uint64_t k = 1; k <= 4; k++)
+	for (uint64_t k = 1; k <= 5; k++)
 		track(w, k, "main.work");
 	for (int i = 0; i < TICKS; i++) {
 		tick(w);
@@ -319,6 +325,7 @@ static void counts_by_kind(void **state)
 		if (i == 21)
 			profile_gone(w->p, 3, w->mono);
 		look(w, 4, h.stacks[4], "running", 0, i % 2);
+		look(w, 5, h.stacks[5], "running", 0, i < 5 || i >= TICKS - 5);
 		world_pass(w, TICK);
 	}
 	h.window = close_now(w);
@@ -335,6 +342,11 @@ static void counts_by_kind(void **state)
 	assert_int_equal(got.samples[2][2], TICKS + 1);
 	assert_int_equal(got.samples[4][4], TICKS / 2 + 1);
 	assert_int_equal(got.ns[4][4], (uint64_t)TICKS / 2 * TICK);
+	assert_int_equal(got.idle[4], TICKS / 2 - 1);	/* those at its edges are not sent */
+	assert_int_equal(got.idle[5], 1);
+	counts_of(h.window, PROFILE_CPU, 5, &got);
+	assert_int_equal(got.idle[5], TICKS - 10);	/* the active one: each tick */
+	assert_int_equal(got.ns[5][5], 10ull * TICK);
 	end_history(&h);
 }
 

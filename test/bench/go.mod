@@ -1,0 +1,3 @@
+module example.org/goprof/bench
+
+go 1.21
