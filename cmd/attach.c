@@ -197,23 +197,24 @@ static void say_end(const struct attach *a, bool ended)
 static void report(const struct attach *a)
 {
 	_cleanup_(buf_deinit) struct buf b = { 0 };
-	bool any = false;
+	unsigned int parts = 0;
 
-	buf_init(&b);
+	for (const struct recording_result *v = session_results(a->session); v; v = v->next)
+		parts += v->kept;
 	for (const struct recording_result *v = session_results(a->session); v; v = v->next) {
 		struct summary summary = v->summary;
 
 		if (!v->kept)
 			continue;
+		buf_addc(&b, '\n');
+		if (parts > 1)
+			report_part_text(v->exe, v->go_version, v->ns, &b);
 		summary.colour = options_colour(STDERR_FILENO);
-		if (any)
-			buf_addf(&b, "\n  %s (%s)\n", v->exe, v->go_version);
 		summary_text(&summary, &b);
-		any = true;
 	}
 	session_files_text(a->session, &b);
-	if (!any)
-		buf_addf(&b, "  too short for a profile (needs 2 ticks); no file written\n");
+	if (!parts)
+		buf_adds(&b, "  too short for a profile (needs 2 ticks); no file written\n");
 	if (!b.failed)
 		fwrite(b.data, 1, b.len, stderr);
 }

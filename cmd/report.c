@@ -100,8 +100,11 @@ static void add_exec_note(const struct report_run *r, struct buf *b)
 	struct buf t;
 
 	buf_init(&t);
-	buf_adds(&t, "it called exec: this is the profile of ");
-	summary_fit(&t, r->exe, 256);
+	buf_adds(&t, "it called exec: ");
+	buf_adds(&t, r->parts > 1 ? "these are the profiles of the programs it became" :
+		 "this is the profile of ");
+	if (r->parts <= 1)
+		summary_fit(&t, r->exe, 256);
 	summary_paragraph(b, "note", t.data ? t.data : "");
 	buf_deinit(&t);
 }
@@ -125,6 +128,15 @@ void report_run_text(const struct report_run *r, struct buf *b)
 		add_exec_note(r, b);
 	if (r->child)
 		add_child_note(r, b);
+}
+
+void report_part_text(const char *exe, const char *go_version, uint64_t recorded_ns, struct buf *b)
+{
+	char time[WORD_MAX];
+
+	buf_adds(b, "  ");
+	summary_fit(b, exe, SUMMARY_WIDTH - 30);
+	buf_addf(b, " (%s), for %s\n", go_version, duration_text(recorded_ns, time));
 }
 
 void report_limit_text(uint64_t duration_ns, struct buf *b)

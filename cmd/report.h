@@ -26,6 +26,7 @@ struct report_run {
 	uint32_t ticks;
 	bool has_profile;
 	bool execed;		/* it became another program */
+	unsigned int parts;	/* how many of its programs were recorded */
 	const char *exe;	/* the file that was recorded or seen last */
 	const char *refusal;	/* why there is no profile; NULL: it was too short */
 	const char *refusal_why;
@@ -34,6 +35,8 @@ struct report_run {
 
 /* The block's first line with its notes. */
 void report_run_text(const struct report_run *r, struct buf *b);
+/* What stands over the tables of one of several programs that were one process (exec). */
+void report_part_text(const char *exe, const char *go_version, uint64_t recorded_ns, struct buf *b);
 /* Exit status of `run`: the child's, 128 + n for a signal. */
 int report_run_status(int wait_status);
 

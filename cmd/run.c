@@ -23,6 +23,7 @@
 #include "cmd/report.h"
 #include "cmd/session.h"
 #include "cmd/signals.h"
+#include "cmd/summary.h"
 #include "target/target.h"
 #include "target/tracer.h"
 
@@ -173,28 +174,26 @@ static bool wants_to_go(void *ctx)
 	return stop_requests > 0;
 }
 
-static void add_result(const struct recording_result *v, struct report_run *report, struct buf *b)
+/* The tables of each program that was recorded; more than one only after exec. */
+static void add_tables(const struct run *r, unsigned int parts, struct buf *b)
 {
-	struct summary summary = v->summary;
+	for (const struct recording_result *v = session_results(r->session); v; v = v->next) {
+		struct summary summary = v->summary;
 
-	report->go_version = v->go_version;
-	report->exe = v->exe;
-	report->recorded_ns = v->ns;
-	report->has_profile = v->kept;
-	report_run_text(report, b);
-	report->child = NULL;	/* once is enough */
-	if (!v->kept)
-		return;
-	summary.colour = options_colour(STDERR_FILENO);
-	buf_addc(b, '\n');
-	summary_text(&summary, b);
+		if (!v->kept)
+			continue;
+		buf_addc(b, '\n');
+		if (parts > 1)
+			report_part_text(v->exe, v->go_version, v->ns, b);
+		summary.colour = options_colour(STDERR_FILENO);
+		summary_text(&summary, b);
+	}
 }
 
 static void report(struct run *r)
 {
 	_cleanup_(buf_deinit) struct buf b = { 0 };
 	const struct error *refusal = session_refusal(r->session);
-	const struct recording_result *kept = NULL;
 	struct child_program child;
 	struct report_run text = {
 		.name = r->o->words[0], .argv = r->o->words, .pid = r->pid, .ns = r->ns,
@@ -203,22 +202,23 @@ static void report(struct run *r)
 		.go_version = session_go_version(r->session), .exe = session_exe(r->session),
 	};
 
-	buf_init(&b);
-	if (r->children && children_go(r->children, &child))
-		text.child = &child;
 	for (const struct recording_result *v = session_results(r->session); v; v = v->next) {
 		if (!v->kept)
 			continue;
-		if (kept)
-			buf_addc(&b, '\n');
-		add_result(v, &text, &b);
-		kept = v;
+		text.parts++;
+		text.has_profile = true;
+		text.recorded_ns += v->ns;
+		text.go_version = v->go_version;
+		text.exe = v->exe;
 	}
-	if (!kept) {
-		text.refusal = refusal ? refusal->what : NULL;
-		text.refusal_why = refusal ? refusal->why : NULL;
-		report_run_text(&text, &b);
+	if (r->children && children_go(r->children, &child))
+		text.child = &child;
+	if (refusal) {
+		text.refusal = refusal->what;
+		text.refusal_why = refusal->why;
 	}
+	report_run_text(&text, &b);
+	add_tables(r, text.parts, &b);
 	session_files_text(r->session, &b);
 	if (!b.failed)
 		fwrite(b.data, 1, b.len, stderr);

@@ -32,27 +32,34 @@ static void add_printable(struct buf *b, const char *s, size_t columns)
 	}
 }
 
+/* What is left of an import path or file name that fits behind "…/", or NULL. */
+static const char *fitting_tail(const char *name, size_t columns)
+{
+	const char *end = name + strcspn(name, "[");
+
+	for (const char *slash = strchr(name, '/'); slash && slash < end; slash = strchr(slash + 1, '/'))
+		if (text_columns(slash + 1) + 2 <= columns)
+			return slash + 1;
+	return NULL;
+}
+
 void summary_fit(struct buf *b, const char *name, size_t columns)
 {
-	const char *rest = name, *end = name + strcspn(name, "[");
+	const char *tail;
 
 	if (text_columns(name) <= columns) {
 		add_printable(b, name, SIZE_MAX);
 		return;
 	}
 	/* Whole elements of an import path first: the end of a name says more than its beginning. */
-	for (const char *slash = strchr(rest, '/'); slash && slash < end; slash = strchr(rest, '/')) {
-		rest = slash + 1;
-		if (text_columns(rest) + 2 > columns)
-			continue;
+	tail = fitting_tail(name, columns);
+	if (tail) {
 		buf_adds(b, "…/");
-		add_printable(b, rest, SIZE_MAX);
-		return;
+		add_printable(b, tail, SIZE_MAX);
+	} else if (columns) {
+		add_printable(b, name, columns - 1);
+		buf_adds(b, "…");
 	}
-	if (columns == 0)
-		return;
-	add_printable(b, rest, columns - 1);
-	buf_adds(b, "…");
 }
 
 /* Columns of what stands in `b` behind `from`. */
@@ -99,7 +106,7 @@ static void add_named(struct buf *b, size_t line, const char *name, const char *
 	if (column + tail > SUMMARY_WIDTH)
 		column = SUMMARY_WIDTH - tail;
 	room -= room > tail + 2 ? tail + 2 : room;
-	if (strchr(name, '/') && column > at + 2)
+	if (column > at + 2 && fitting_tail(name, column - at - 2))
 		room = column - at - 2;
 	summary_fit(b, name, room);
 	pad(b, line, column);

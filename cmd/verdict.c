@@ -109,16 +109,27 @@ static double judge_own(const struct summary *s, char buf[static VERDICT_TEXT])
 	return share / 0.10;
 }
 
-static double judge_waits(const struct summary *s, char buf[static VERDICT_TEXT])
+static double judge_looks(const struct summary *s, char buf[static VERDICT_TEXT])
 {
-	uint64_t met = s->health[HEALTH_LATE_BLOCKED], healed = s->health[HEALTH_HEALED];
-	uint64_t hurt = met > healed ? met - healed : 0, looks = s->health[HEALTH_LOOKS];
+	double share = ratio(s, HEALTH_LOOK_STACKS_COMPLETE, HEALTH_LOOK_STACKS);
 	char a[WORD_MAX];
 
-	if (!hurt || !looks)
+	if (!s->health[HEALTH_LOOK_STACKS])
 		return 0;
-	snprintf(buf, VERDICT_TEXT, "%s stops cut a wait short", count_text(hurt, a));
-	return (double)hurt / (double)looks / 0.01;
+	snprintf(buf, VERDICT_TEXT, "%s of on-CPU stacks complete", percent_text(share, 1, 1, a));
+	return below(share, 0.90);
+}
+
+/* Most such stops are harmless (the kernel restarts the call); many say that the target feels us. */
+static double judge_waits(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	char a[WORD_MAX];
+
+	if (!s->health[HEALTH_LOOKS])
+		return 0;
+	snprintf(buf, VERDICT_TEXT, "%s of %s", percent_text(ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS),
+		 1, 1, a), health_table[HEALTH_LATE_BLOCKED].text);
+	return ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS) / 0.10;
 }
 
 static double judge_arrival(const struct summary *s, char buf[static VERDICT_TEXT])
@@ -129,7 +140,7 @@ static double judge_arrival(const struct summary *s, char buf[static VERDICT_TEX
 		return 0;
 	snprintf(buf, VERDICT_TEXT, "%s of threads came late",
 		 percent_text(ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS), 1, 1, a));
-	return ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS) / 0.05;
+	return ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS) / 0.20;
 }
 
 static double judge_labels(const struct summary *s, char buf[static VERDICT_TEXT])
@@ -154,12 +165,24 @@ static double judge_audit(const struct summary *s, char buf[static VERDICT_TEXT]
 	return ratio(s, HEALTH_AUDIT_MISMATCH, HEALTH_AUDITED) / 0.001;
 }
 
+static double judge_calls(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t wrong = s->health[HEALTH_CALLS_WRONG];
+	char a[WORD_MAX], b[WORD_MAX];
+
+	snprintf(buf, VERDICT_TEXT, "%s of %s audited %s", count_text(wrong, a),
+		 count_text(s->health[HEALTH_CALLS_AUDITED], b), health_table[HEALTH_CALLS_WRONG].text);
+	return wrong ? 1 + (double)wrong : 0;
+}
+
 static const struct check checks[] = {
 	{ judge_ticks, true, true },
 	{ judge_held, true, true },
 	{ judge_stacks, true, true },
 	{ judge_cpu, true, true },
 	{ judge_own, true, false },
+	{ judge_looks, false, false },
+	{ judge_calls, false, false },
 	{ judge_waits, false, false },
 	{ judge_arrival, false, false },
 	{ judge_labels, false, false },

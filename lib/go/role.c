@@ -28,6 +28,7 @@ static const struct {
 	{ "cgocallback", GO_FUNC_CGOCALLBACK },
 	{ "cgocallback_gofunc", GO_FUNC_CGOCALLBACK },	/* up to 1.15 */
 	{ "sigpanic", GO_FUNC_SIGPANIC },
+	{ "sigpanic0", GO_FUNC_SIGPANIC },		/* the assembly that is injected and jumps to it */
 	{ "asyncPreempt", GO_FUNC_ASYNC_PREEMPT },
 	{ "debugCallV1", GO_FUNC_DEBUG_CALL },		/* up to 1.17 */
 	{ "debugCallV2", GO_FUNC_DEBUG_CALL },

@@ -29,7 +29,7 @@ static enum call_site check_pair(struct intern *in, const struct pc_frame *calle
 	profile_health_add(in->profile, HEALTH_CALLS_AUDITED, 1);
 	if (known == CALL_SITE_WRONG) {
 		profile_health_add(in->profile, HEALTH_CALLS_WRONG, 1);
-		log_debug("audit", "no call of %#llx before %#llx", (unsigned long long)callee_pc,
+		log_info("audit", "no call of %#llx before %#llx", (unsigned long long)callee_pc,
 			  (unsigned long long)return_pc);
 	}
 	return known;

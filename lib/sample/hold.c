@@ -4,6 +4,7 @@
  *
  *	note:   [ m ][ current g ]
  *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
+ *	        3. the system stack, when SP stands on the signal stack
  *
  * SP stands elsewhere when the thread is on its system stack (systemstack, mcall, morestack, the
  * vDSO, C code) or on its signal stack. Then the goroutine goes on where it was left: the vDSO
@@ -83,8 +84,42 @@ static void copy_own(const struct target *t, struct capture *c, gaddr_t hi)
 		copy_rest(t, c, hi);
 }
 
-static void copy_stacks(const struct target *t, struct capture *c, const struct m_look *m,
-			const struct g_look *g)
+struct bounds {
+	gaddr_t lo, hi;		/* as stack.lo and stack.hi stand in a g */
+};
+
+/* SP on the signal stack: what was interrupted may be the scheduler, on the system stack. */
+static void copy_interrupted(const struct target *t, struct capture *c, const struct hold_plan *plan,
+			     const struct m_look *m)
+{
+	struct bounds system = { 0 }, signal = { 0 };
+	gaddr_t at = plan->layout.f[GO_G_STACK_LO].offset;
+	struct span v[] = {
+		{ .addr = m->g0 + at, .buf = &system, .len = sizeof(system) },
+		{ .addr = m->gsignal + at, .buf = &signal, .len = sizeof(signal) },
+	};
+	struct span top = { .buf = c->bytes + c->views[0].len, .len = SYSTEM_BYTES };
+
+	if (!m->gsignal || target_read_v(t, v, 2) || v[1].done != sizeof(signal))
+		return;
+	if (c->regs.sp < signal.lo || c->regs.sp >= signal.hi || system.hi < SYSTEM_BYTES)
+		return;
+	top.addr = system.hi - SYSTEM_BYTES;
+	if (!target_read_v(t, &top, 1))
+		add_view(c, top.addr, top.buf, top.done);
+}
+
+static size_t used_bytes(const struct capture *c)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < c->n_views; i++)
+		used += c->views[i].len;
+	return used;
+}
+
+static void copy_stacks(const struct target *t, const struct hold_plan *plan, struct capture *c,
+			const struct m_look *m, const struct g_look *g)
 {
 	gaddr_t sp = c->regs.sp;
 
@@ -94,8 +129,10 @@ static void copy_stacks(const struct target *t, struct capture *c, const struct 
 	}
 	if (c->n_views && c->views[0].len == FIRST_BYTES)
 		copy_rest(t, c, sp + SYSTEM_BYTES);
+	if (c->n_views)
+		copy_interrupted(t, c, plan, m);
 	if (g)
-		copy_goroutine_stack(t, c, g, m, c->n_views ? c->views[0].len : 0);
+		copy_goroutine_stack(t, c, g, m, used_bytes(c));
 }
 
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
@@ -121,9 +158,9 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 	if (m.curg && !target_read_v(t, &gs, 1) && gs.done == plan->g_span) {
 		c->note_len += plan->g_span;
 		g_parse(&plan->layout, m.curg, gs.buf, &g);
-		copy_stacks(t, c, &m, &g);
+		copy_stacks(t, plan, c, &m, &g);
 	} else {
-		copy_stacks(t, c, &m, NULL);
+		copy_stacks(t, plan, c, &m, NULL);
 	}
 }
 

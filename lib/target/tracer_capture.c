@@ -203,6 +203,8 @@ static void lost(struct tracer *tr, struct slot *s)
 	if (s->wait_tid != s->pid && traced_by_this_thread(tr, s->pid)) {
 		s->wait_tid = s->pid;
 		s->void_ = true;
+		/* The first one may have missed it by its change of number; two do no harm. */
+		ptrace(PTRACE_INTERRUPT, s->pid, NULL, NULL);
 		return;
 	}
 	finish(tr, s, CAPTURE_GONE);

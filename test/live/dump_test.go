@@ -3,6 +3,7 @@ package live
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -47,9 +48,6 @@ func TestDump(t *testing.T) {
 		c := c
 		t.Run(c.target, func(t *testing.T) {
 			each(t, builds, true, func(t *testing.T, build string) {
-				if c.target == "generics" && strings.HasPrefix(build, "1.15") {
-					t.Skip("Go 1.15 has no generics")
-				}
 				p := startTarget(t, build, c.target, "-dur", "1m")
 				before, _ := p.dumped()
 				text := dump(t, p.pid)
@@ -143,4 +141,22 @@ func TestDumpLabels(t *testing.T) {
 			t.Errorf("the target has %d goroutines in labels.park", parks)
 		}
 	})
+}
+
+// Shows: a Go program of a version that goprof does not know is refused in words, and left alone.
+func TestTooOld(t *testing.T) {
+	if _, err := os.Stat(target(tooOld)); err != nil {
+		t.Skip("not built: ", err)
+	}
+	t.Parallel()
+	p := startTarget(t, tooOld, "labels", "-dur", "1m")
+	for _, command := range []string{"attach", "dump"} {
+		g := start(t, []option{workdir(t.TempDir())}, goprofPath, command, fmt.Sprint(p.pid))
+		if status := g.wait(20 * time.Second); status != 65 || !strings.Contains(g.err(), "go1.15") {
+			t.Errorf("%s: status %d, want 65; said\n%s", command, status, g.err())
+		}
+	}
+	if why := untouched(p.pid); why != "" {
+		t.Error(why)
+	}
 }

@@ -143,9 +143,11 @@ static void test_each_check_can_fail(void **state)
 		{ HEALTH_CPU_ACCOUNTED, 9500 * MS, "111.5 % of CPU time accounted" },
 		{ HEALTH_OWN_CPU, 2000 * MS, "own CPU 16.1 %" },
 		{ HEALTH_HELD_MEDIAN, 2 * MS, "threads held 2.0 ms" },
-		{ HEALTH_LATE_BLOCKED, 50, "50 stops cut a wait short" },
-		{ HEALTH_NOT_ARRIVED, 100, "10.0 % of threads came late" },
+		{ HEALTH_LATE_BLOCKED, 150, "15.0 % of stops met a thread just entering a wait" },
+		{ HEALTH_NOT_ARRIVED, 300, "30.0 % of threads came late" },
 		{ HEALTH_LABELS_UNKNOWN, 5000, "labels unknown for 5.0 % of stacks" },
+		{ HEALTH_CALLS_WRONG, 1, "1 of 1,000 audited frames follow no call of their callee" },
+		{ HEALTH_LOOK_STACKS_COMPLETE, 800, "80.0 % of on-CPU stacks complete" },
 		{ HEALTH_AUDIT_MISMATCH, 3, "3 of 1,000 audited stacks had changed unnoticed" },
 	};
 
@@ -155,7 +157,8 @@ static void test_each_check_can_fail(void **state)
 		struct summary s = sample();
 
 		s.attached = true;
-		s.health[HEALTH_LOOKS] = s.health[HEALTH_AUDITED] = 1000;
+		s.health[HEALTH_LOOKS] = s.health[HEALTH_AUDITED] = s.health[HEALTH_CALLS_AUDITED] = 1000;
+		s.health[HEALTH_LOOK_STACKS] = s.health[HEALTH_LOOK_STACKS_COMPLETE] = 1000;
 		buf_init(&line);
 		assert_true(verdict_text(&s, &line));
 		buf_clear(&line);
@@ -244,6 +247,7 @@ static void test_names_that_do_not_fit(void **state)
 	};
 	static const struct summary_group g[] = {
 		{ "chan receive (nil chan) and more text", "github.com/a/b/c/d/e/f/g/h/i.worker", "x.go", 1, 4 },
+		{ "select", "net/http.(*persistConn).writeLoop", "transport.go", 1995, 3 },
 		{ "sleep", "m.f", "a_file_with_a_rather_long_name_indeed.go", 123, 2 },
 	};
 	_cleanup_(buf_deinit) struct buf b;
@@ -258,7 +262,9 @@ static void test_names_that_do_not_fit(void **state)
 	buf_init(&b);
 	summary_text(&s, &b);
 	assert_80_columns(&b);
-	assert_non_null(strstr(b.data, "…/path/of/a/package.(*Type).Method"));
+	assert_non_null(strstr(b.data, "…/a/package.(*Type).Method"));
+	/* What would be cut inside an element pushes its file aside while the line has room. */
+	assert_non_null(strstr(b.data, "…/http.(*persistConn).writeLoop  transport.go:1995\n"));
 	assert_non_null(strstr(b.data, "evil?[2J?name?"));
 	assert_non_null(strstr(b.data, "ünïcödé.Funktiön              ünï.go:3\n"));
 }
@@ -275,6 +281,9 @@ static void test_fit(void **state)
 	expect(&b, "…/b001/exe/app");
 	summary_fit(&b, "abcdef", 4);
 	expect(&b, "abc…");
+	/* Never so that an element looks cut at both ends. */
+	summary_fit(&b, "net/http.(*persistConn).writeLoop", 30);
+	expect(&b, "net/http.(*persistConn).write…");
 }
 
 static void test_files(void **state)
@@ -339,6 +348,12 @@ static void test_run_lines(void **state)
 	report_run_text(&r, &b);
 	expect(&b, "goprof: ./app (pid 4711, go1.26.10) ran 12.4 s and exited with status 0\n"
 	       "  note  it called exec: this is the profile of /srv/app\n");
+	r.parts = 2;
+	report_run_text(&r, &b);
+	expect(&b, "goprof: ./app (pid 4711, go1.26.10) ran 12.4 s and exited with status 0\n"
+	       "  note  it called exec: these are the profiles of the programs it became\n");
+	report_part_text("/srv/app", "go1.26.10", 1500 * MS, &b);
+	expect(&b, "  /srv/app (go1.26.10), for 1.5 s\n");
 }
 
 static void test_not_go(void **state)
