@@ -105,9 +105,9 @@ static void announce(struct attach *a)
 	a->announced = true;
 	buf_init(&limit);
 	report_limit_text(a->o->duration, &limit);
-	say("attached to %d (%s, %s), %s goroutines; %s", (int)a->pid, session_exe(a->session),
+	say("attached to %d (%s, %s), %s goroutine%s; %s", (int)a->pid, session_exe(a->session),
 	    session_go_version(a->session), count_text(session_goroutines(a->session), n),
-	    limit.data ? limit.data : "");
+	    session_goroutines(a->session) == 1 ? "" : "s", limit.data ? limit.data : "");
 }
 
 /* True when the profile is to end. */

@@ -41,7 +41,7 @@ struct children {
 	pid_t pid;
 	dev_t own_dev;		/* the file of the command itself */
 	ino_t own_ino;
-	uint64_t begun, next, last_look;
+	uint64_t begun, next;
 	struct program v[PROGRAMS_MAX];
 	size_t n;
 };
@@ -173,7 +173,6 @@ static void look(struct children *c, uint64_t now)
 		remember(c, all->v[i], now);
 		add_children(c, all->v[i], all);
 	}
-	c->last_look = now;
 }
 
 void children_look(struct children *c, uint64_t now, bool idle)
@@ -214,6 +213,16 @@ static bool is_go(const struct program *p)
 	return yes;
 }
 
+/* Does the process still run this file? */
+static bool is_alive(const struct children *c, const struct program *p)
+{
+	char link[512];
+	struct stat st;
+
+	snprintf(link, sizeof(link), "%s/%d/exe", c->proc, (int)p->pid);
+	return stat(link, &st) == 0 && st.st_dev == p->dev && st.st_ino == p->ino;
+}
+
 bool children_go(struct children *c, struct child_program *ret)
 {
 	const struct program *best = NULL;
@@ -230,6 +239,6 @@ bool children_go(struct children *c, struct child_program *ret)
 	}
 	if (!best)
 		return false;
-	*ret = (struct child_program){ best->path, best->pid, n - 1, best->last == c->last_look };
+	*ret = (struct child_program){ best->path, best->pid, n - 1, is_alive(c, best) };
 	return true;
 }

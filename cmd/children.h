@@ -31,7 +31,7 @@ struct child_program {
 	const char *path;	/* as /proc named it */
 	pid_t pid;
 	uint32_t others;	/* more Go programs than this one */
-	bool alive;		/* at the last look */
+	bool alive;		/* it still runs, now */
 };
 
 /*

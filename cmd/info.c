@@ -56,7 +56,7 @@ static void __attribute__((format(printf, 3, 4))) fact(struct info *i, const cha
 		i->text.failed = true;
 		return;
 	}
-	buf_addf(&i->text, "  %-22s  %s\n", name, value);
+	buf_addf(&i->text, "  %-26s  %s\n", name, value);
 }
 
 /* ---- the program ---- */
@@ -119,7 +119,7 @@ static void global_facts(struct info *i, const struct go_runtime *rt)
 /* ---- layouts and what follows from them ---- */
 
 static const char *const field_names[GO_FIELD_COUNT] = {
-#define X(name, strct, member) [GO_##name] = #strct "." #member,
+#define X(name, strct, member) [GO_##name] = strct "." member,
 #include "go/layout_fields.inc"
 #undef X
 };

@@ -30,6 +30,7 @@ struct writer {
 	struct delivery *next;		/* the first that is not delivered yet */
 	bool closing, forget, ended;
 	bool joined;
+	void *left;			/* whose writer this is, once nobody waits for it any more */
 };
 
 /* ---- one delivery ---- */
@@ -207,6 +208,8 @@ bool writer_join(struct writer *w, bool (*drop)(void *ctx), void *ctx)
 			break;
 	}
 	ended = w->ended;
+	/* The owner forgets itself now, but what it holds is still in use here. */
+	w->left = ended ? NULL : ctx;
 	pthread_mutex_unlock(&w->lock);
 	if (!ended)
 		return false;

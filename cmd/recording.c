@@ -153,7 +153,8 @@ struct error *recording_tick(struct recording *r, enum sampler_event *ret)
 	if (err || *ret != SAMPLER_TICKED)
 		return err;
 	r->looked++;
-	if (profile_window_age(r->profile, now(r)) < WINDOW_NS)
+	/* Before the next tick, which may come two periods later, would be beyond its end. */
+	if (profile_window_age(r->profile, now(r)) + 2 * NSEC_PER_SEC / r->parts.options->rate < WINDOW_NS)
 		return NULL;
 	return recording_close_window(r);
 }

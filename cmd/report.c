@@ -101,10 +101,17 @@ static void add_exec_note(const struct report_run *r, struct buf *b)
 
 	buf_init(&t);
 	buf_adds(&t, "it called exec: ");
-	buf_adds(&t, r->parts > 1 ? "these are the profiles of the programs it became" :
-		 "this is the profile of ");
-	if (r->parts <= 1)
+	if (r->parts > 1) {
+		buf_adds(&t, "these are the profiles of the programs it became");
+	} else {
+		buf_adds(&t, "this is the profile of ");
 		summary_fit(&t, r->exe, 256);
+	}
+	if (r->refusal) {
+		buf_adds(&t, "; then it was ");
+		summary_fit(&t, r->last_exe, 256);
+		buf_adds(&t, ", which was not profiled");
+	}
 	summary_paragraph(b, "note", t.data ? t.data : "");
 	buf_deinit(&t);
 }

@@ -27,7 +27,8 @@ struct report_run {
 	bool has_profile;
 	bool execed;		/* it became another program */
 	unsigned int parts;	/* how many of its programs were recorded */
-	const char *exe;	/* the file that was recorded or seen last */
+	const char *exe;	/* the file that was recorded */
+	const char *last_exe;	/* the file that it ended as */
 	const char *refusal;	/* why there is no profile; NULL: it was too short */
 	const char *refusal_why;
 	const struct child_program *child;	/* a Go program it started; NULL none */

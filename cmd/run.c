@@ -148,13 +148,14 @@ static void follow(struct run *r)
 	uint64_t wait_ns = 0;
 
 	for (;;) {
-		take_signals(r);
 		if (wait_ns)
 			tracer_wait_child(r->tracer, r->pid, wait_ns, &r->status);
 		else
 			tracer_child_status(r->tracer, r->pid, &r->status);
+		/* Only now: a pid that was waited for may be somebody else's. */
 		if (r->status.ended)
 			return;
+		take_signals(r);
 		suspend_with_child(r);
 		session_step(r->session, &wait_ns);
 		if (r->children)
@@ -202,6 +203,7 @@ static void report(struct run *r)
 		.go_version = session_go_version(r->session), .exe = session_exe(r->session),
 	};
 
+	text.last_exe = text.exe;
 	for (const struct recording_result *v = session_results(r->session); v; v = v->next) {
 		if (!v->kept)
 			continue;
@@ -253,9 +255,14 @@ struct error *run_command(const struct options *o, int *status)
 	r->signals.fd = -1;
 	err = start(r);
 	if (r->pid > 0) {
-		error_free(err);
+		struct error *begun = err;
+
 		follow(r);
 		err = finish(r, status, &dropped);
+		if (err)
+			error_free(begun);
+		else
+			err = begun;
 	} else {
 		err = as_start_error(err);
 		if (err)

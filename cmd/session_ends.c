@@ -117,8 +117,9 @@ void session_announce_service(const struct session *s)
 
 	if (!s->has_dsn || s->options->quiet)
 		return;
-	say("profiles of %s go to %s, project %s (from %s; --no-dsn keeps them here)", s->name,
-	    s->dsn.host, s->dsn.project, env ? "SENTRY_DSN" : "--dsn");
+	say("profiles of %s%s%s%s go to %s, project %s (from %s; --no-dsn keeps them here)", s->name,
+	    *s->exe ? " (" : "", s->exe, *s->exe ? ")" : "", s->dsn.host, s->dsn.project,
+	    env ? "SENTRY_DSN" : "--dsn");
 }
 
 /* ---- questions ---- */

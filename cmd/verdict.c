@@ -127,8 +127,8 @@ static double judge_waits(const struct summary *s, char buf[static VERDICT_TEXT]
 
 	if (!s->health[HEALTH_LOOKS])
 		return 0;
-	snprintf(buf, VERDICT_TEXT, "%s of %s", percent_text(ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS),
-		 1, 1, a), health_table[HEALTH_LATE_BLOCKED].text);
+	snprintf(buf, VERDICT_TEXT, "%s of stops met a thread just entering a wait",
+		 percent_text(ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS), 1, 1, a));
 	return ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS) / 0.10;
 }
 
@@ -170,8 +170,8 @@ static double judge_calls(const struct summary *s, char buf[static VERDICT_TEXT]
 	uint64_t wrong = s->health[HEALTH_CALLS_WRONG];
 	char a[WORD_MAX], b[WORD_MAX];
 
-	snprintf(buf, VERDICT_TEXT, "%s of %s audited %s", count_text(wrong, a),
-		 count_text(s->health[HEALTH_CALLS_AUDITED], b), health_table[HEALTH_CALLS_WRONG].text);
+	snprintf(buf, VERDICT_TEXT, "%s of %s audited frames follow no call of their callee",
+		 count_text(wrong, a), count_text(s->health[HEALTH_CALLS_AUDITED], b));
 	return wrong ? 1 + (double)wrong : 0;
 }
 

@@ -432,17 +432,17 @@ static const char *or_unknown(const char *s)
 	return s && *s ? s : "unknown";
 }
 
-/* One line for each figure, zeros too: a reader must find what it looks for. */
+/*
+ * All figures in one comment, zeros too: a reader must find what it looks for. One line, because
+ * pprof prints every comment above its tables.
+ */
 static struct error *write_health(struct writer *w, struct buf *line)
 {
-	struct error *err = NULL;
-
-	for (int i = 0; i < HEALTH_COUNT && !err; i++) {
-		buf_addf(line, "%s: %" PRIu64 "%s", health_table[i].name, w->x->health[i],
+	buf_adds(line, "health: ");
+	for (int i = 0; i < HEALTH_COUNT; i++)
+		buf_addf(line, "%s%s %" PRIu64 "%s", i ? ", " : "", health_table[i].name, w->x->health[i],
 			 health_table[i].unit == HEALTH_UNIT_NS ? " ns" : "");
-		err = write_comment(w, line);
-	}
-	return err;
+	return write_comment(w, line);
 }
 
 static struct error *write_comments(struct writer *w)

@@ -187,6 +187,7 @@ static int start_threads(struct tracer *tr)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	tr->given_mask = old;
 	int r = pthread_create(&tr->thread, NULL, tracer_main, tr);
 	if (!r) {
 		r = undertaker_start(tr);

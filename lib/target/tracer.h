@@ -43,7 +43,7 @@ struct launch {
 	const char *path;		/* already resolved; no shell fallback on ENOEXEC */
 	char *const *argv;
 	char *const *envp;
-	const struct inherited *inherited;	/* put back in the child before exec */
+	const struct inherited *inherited;	/* put back in the child before exec; NULL: as goprof is */
 };
 
 /*

@@ -13,6 +13,7 @@
 #define GOPROF_TARGET_TRACER_IMPL_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "target/target_impl.h"
@@ -63,6 +64,7 @@ struct tracer {
 	/* the tracer thread's own */
 	pid_t tid;
 	struct rank given;		/* as it was started, and as the child of run is forked */
+	sigset_t given_mask;		/* its creator's */
 	uint64_t t_children;		/* last look at the children */
 	_Atomic uint64_t seizing_since;	/* 0: not inside PTRACE_SEIZE */
 

@@ -60,7 +60,7 @@ static void close_pipe(struct pipe_pair *p)
 
 /* ---- the child; async-signal-safe calls only ---- */
 
-static _Noreturn void child_main(struct launching *l)
+static _Noreturn void child_main(const struct tracer *tr, struct launching *l)
 {
 	char c;
 
@@ -70,6 +70,8 @@ static _Noreturn void child_main(struct launching *l)
 		_exit(EXIT_NOT_STARTED);
 	if (l->launch->inherited)
 		inherited_restore(l->launch->inherited);
+	else
+		sigprocmask(SIG_SETMASK, &tr->given_mask, NULL);
 	execve(l->launch->path, l->launch->argv, l->launch->envp);
 	int errnum = errno;
 	if (write(l->failure.write, &errnum, sizeof(errnum)) < 0)
@@ -175,7 +177,7 @@ static void launch_in_tracer(struct tracer *tr, void *arg)
 	rank_set(&tr->given);
 	pid_t pid = fork();
 	if (pid == 0)
-		child_main(l);
+		child_main(tr, l);
 	int errnum = errno;
 	rank_raise();
 	if (pid < 0) {

@@ -51,7 +51,7 @@ func runAttach(ctx context.Context, s *settings, pid int, file string) (*attach,
 
 var (
 	profileTime = regexp.MustCompile(`(?m)^Time: (.*)$`)
-	healthLine  = regexp.MustCompile(`(?m)^Comment: ([^:\n]+): (\d+)(?: ns)?$`)
+	healthLine  = regexp.MustCompile(`(?:health: |, )([^,:\n]+?) (\d+)(?: ns)?`)
 )
 
 // open reads the profile as its users would, by pprof. Not while anything is measured: it takes CPU time.

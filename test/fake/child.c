@@ -34,6 +34,15 @@ static struct child_shared *share(void)
 	return p;
 }
 
+/* cmocka's handlers would have the child go on with the parent's tests. */
+static void default_signals(void)
+{
+	static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT };
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		signal(signals[i], SIG_DFL);
+}
+
 void child_start(struct test_child *c, int (*f)(struct child_shared *s, void *arg), void *arg)
 {
 	c->shared = share();
@@ -43,6 +52,7 @@ void child_start(struct test_child *c, int (*f)(struct child_shared *s, void *ar
 		abort();
 	}
 	if (c->pid == 0) {
+		default_signals();
 		alarm(CHILD_SECONDS);
 		_exit(f(c->shared, arg));
 	}

@@ -31,14 +31,14 @@ type profile struct {
 	samples  []sample
 	types    []string
 	comments []string
-	health   map[string]float64 // comments of the form "name: value"; ns for times
+	health   map[string]float64 // figures of the comment "health: ..."; ns for times
 }
 
 var (
 	valueLine    = regexp.MustCompile(`^ *(-?\d+) +(-?\d+) +(-?\d+): ?([\d ]*)$`)
 	locationLine = regexp.MustCompile(`^ *(\d+): 0x[0-9a-f]+ (?:M=\d+ )?(.*)$`)
 	functionName = regexp.MustCompile(`^(.*?)(?: [^ ]*:\d+(?::\d+)? s=-?\d+)?(?:\(.*\))?$`)
-	healthLine   = regexp.MustCompile(`^([^:]+): (\d+)( ns)?$`)
+	healthFigure = regexp.MustCompile(`^(.+) (\d+)( ns)?$`)
 )
 
 func openProfile(t testing.TB, path string) *profile {
@@ -85,8 +85,11 @@ func parseProfile(t testing.TB, text string) *profile {
 		}
 	}
 	for _, c := range p.comments {
-		if m := healthLine.FindStringSubmatch(c); m != nil {
-			p.health[m[1]], _ = strconv.ParseFloat(m[2], 64)
+		figures, found := strings.CutPrefix(c, "health: ")
+		for _, figure := range strings.Split(figures, ", ") {
+			if m := healthFigure.FindStringSubmatch(figure); found && m != nil {
+				p.health[m[1]], _ = strconv.ParseFloat(m[2], 64)
+			}
 		}
 	}
 	if types := strings.Join(p.types, " "); strings.Replace(types, "[dflt]", "", 1) != "samples/count cpu/nanoseconds wall/nanoseconds" {

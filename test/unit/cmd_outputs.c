@@ -24,57 +24,8 @@
 #include "cmd/output_name.h"
 #include "cmd/output_writer.h"
 #include "cmd/outputs.h"
-#include "cmd/program.h"
 #include "sentry/sentry.h"
-
-/* A directory of its own for each test, and the way back. */
-struct place {
-	char dir[64];
-	int back;
-};
-
-static int enter(void **state)
-{
-	struct place *p = calloc(1, sizeof(*p));
-
-	strcpy(p->dir, "/tmp/goprof-unit-XXXXXX");
-	p->back = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (!mkdtemp(p->dir) || chdir(p->dir) != 0)
-		return -1;
-	setenv("TZ", "UTC", 1);
-	*state = p;
-	return 0;
-}
-
-static void remove_all(const char *dir)
-{
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	char path[512];
-
-	while (d && (e = readdir(d))) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		if (unlink(path) != 0)
-			remove_all(path);
-	}
-	if (d)
-		closedir(d);
-	rmdir(dir);
-}
-
-static int leave(void **state)
-{
-	struct place *p = *state;
-
-	if (fchdir(p->back) != 0)
-		return -1;
-	close(p->back);
-	remove_all(p->dir);
-	free(p);
-	return 0;
-}
+#include "unit/cmd_place.h"
 
 static void ok(struct error *err)
 {
@@ -86,9 +37,9 @@ static void fails(struct error *err, enum error_kind kind, const char *what)
 {
 	_cleanup_error_ struct error *owned = err;
 
-	assert_non_null(err);
-	assert_int_equal(err->kind, kind);
-	assert_string_equal(err->what, what);
+	assert_non_null(owned);
+	assert_int_equal(owned->kind, kind);
+	assert_string_equal(owned->what, what);
 }
 
 static size_t content(const char *path, char *buf, size_t cap)
@@ -549,68 +500,6 @@ static void test_dropped(void **state)
 	close(fd);
 }
 
-/* ---- the command behind run ---- */
-
-static void program_fails(const char *word, const char *path, enum error_kind kind, const char *what,
-			  const char *todo)
-{
-	char *found = NULL;
-	_cleanup_error_ struct error *err = program_find(word, path, &found);
-
-	assert_non_null(err);
-	assert_null(found);
-	assert_int_equal(err->kind, kind);
-	assert_string_equal(err->what, what);
-	if (todo)
-		assert_string_equal(err->todo, todo);
-	else
-		assert_null(err->todo);
-}
-
-static void test_program(void **state)
-{
-	char *found = NULL;
-
-	(void)state;
-	ok(output_file_write("app", "", 0, true));
-	ok(output_file_write("text", "", 0, true));
-	ok(output_file_write("main.go", "", 0, true));
-	assert_int_equal(chmod("app", 0755), 0);
-	assert_int_equal(mkdir("bin", 0755), 0);
-	assert_int_equal(mkdir("pkg", 0755), 0);
-	ok(output_file_write("pkg/x.go", "", 0, true));
-	ok(output_file_write("bin/tool", "", 0, true));
-
-	ok(program_find("./app", "/nowhere", &found));
-	assert_string_equal(found, "./app");
-	free(found);
-	found = NULL;
-	program_fails("app", "/nowhere:bin", ERROR_START_MISSING, "cannot start app: not found in PATH",
-		      "there is an executable ./app here: goprof run ./app");
-	program_fails("gone", "/nowhere", ERROR_START_MISSING, "cannot start gone: not found in PATH", NULL);
-	program_fails("./gone", "", ERROR_START_MISSING, "cannot start ./gone: no such file", NULL);
-	program_fails("./app/x", "", ERROR_START_MISSING, "cannot start ./app/x: no such file", NULL);
-	program_fails("./text", "", ERROR_START_EXEC, "cannot start ./text: not executable",
-		      "chmod +x ./text");
-	program_fails("./pkg", "", ERROR_START_EXEC, "cannot start ./pkg: it is a directory",
-		      "go build -o app ./pkg && goprof run ./app");
-	program_fails("main.go", "/nowhere", ERROR_START_MISSING, "cannot start main.go: not found in PATH",
-		      "go build -o main main.go && goprof run ./main");
-	program_fails("tool", "bin", ERROR_START_EXEC, "cannot start tool: not executable",
-		      "chmod +x bin/tool");
-	program_fails("", "bin", ERROR_START_MISSING, "cannot start '': the name is empty", NULL);
-	assert_int_equal(chmod("bin/tool", 0755), 0);
-	ok(program_find("tool", "/nowhere:bin:pkg", &found));
-	assert_string_equal(found, "bin/tool");
-	free(found);
-	/* An empty element of PATH is the working directory. */
-	ok(program_find("app", "/nowhere:", &found));
-	assert_string_equal(found, "./app");
-	free(found);
-}
-
-#define in_place(f) cmocka_unit_test_setup_teardown(f, enter, leave)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -630,7 +519,6 @@ int main(void)
 		in_place(test_held_stdout),
 		in_place(test_refused_by_the_service),
 		in_place(test_dropped),
-		in_place(test_program),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

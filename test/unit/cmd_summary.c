@@ -348,6 +348,13 @@ static void test_run_lines(void **state)
 	report_run_text(&r, &b);
 	expect(&b, "goprof: ./app (pid 4711, go1.26.10) ran 12.4 s and exited with status 0\n"
 	       "  note  it called exec: this is the profile of /srv/app\n");
+	r.refusal = "4711 (/bin/sleep) is not a Go program";
+	r.last_exe = "/bin/sleep";
+	report_run_text(&r, &b);
+	expect(&b, "goprof: ./app (pid 4711, go1.26.10) ran 12.4 s and exited with status 0\n"
+	       "  note  it called exec: this is the profile of /srv/app; then it was /bin/sleep,\n"
+	       "        which was not profiled\n");
+	r.refusal = NULL;
 	r.parts = 2;
 	report_run_text(&r, &b);
 	expect(&b, "goprof: ./app (pid 4711, go1.26.10) ran 12.4 s and exited with status 0\n"

@@ -261,14 +261,14 @@ static void stops_are_told(void **state)
 {
 	struct tracer *tr = *state;
 	struct child_status st = { 0 };
-	pid_t pid = launch_shell(tr, "while :; do :; done", NULL);
+	pid_t pid = launch_shell(tr, "ulimit -t 60; while :; do :; done", NULL);
 
 	assert_null(tracer_let_run(tr, pid));
 	for (int round = 0; round < 3; round++) {
-		kill(pid, SIGTSTP);
+		kill(pid, SIGSTOP);
 		for (int i = 0; i < 100 && !st.stop_signal; i++)
 			tracer_wait_child(tr, pid, 100000000, &st);
-		assert_int_equal(st.stop_signal, SIGTSTP);
+		assert_int_equal(st.stop_signal, SIGSTOP);
 		kill(pid, SIGCONT);
 		for (int i = 0; i < 100 && st.stop_signal; i++)
 			tracer_wait_child(tr, pid, 100000000, &st);
@@ -286,7 +286,7 @@ static void states_come_through_captures(void **state)
 	struct target *t;
 	struct task *k;
 	struct capture *c;
-	pid_t pid = launch_shell(tr, "while :; do :; done", NULL);
+	pid_t pid = launch_shell(tr, "ulimit -t 60; while :; do :; done", NULL);
 	int seen = 0;
 
 	assert_null(tracer_let_run(tr, pid));

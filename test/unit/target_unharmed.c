@@ -67,8 +67,12 @@ static void no_signal_is_lost(void **state)
 	child_start(&c, child_with_handler, NULL);
 	probe_open(&p, c.pid);
 	for (int i = 1; i <= SIGNALS; i++) {
-		probe_ask_all(&p, 0);
+		/* before the stop is asked for and after, in turn */
+		if (i % 2)
+			probe_ask_all(&p, 0);
 		assert_int_equal(sigqueue(c.pid, SIGRTMIN + 3, (union sigval){ .sival_int = i }), 0);
+		if (!(i % 2))
+			probe_ask_all(&p, 0);
 		sum += (uint64_t)i;
 		size_t n = tracer_collect(p.tracer, system_clock.mono(&system_clock) + NSEC_PER_MSEC, out,
 					  TRACER_POOL);
