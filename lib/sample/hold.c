@@ -135,29 +135,40 @@ static void copy_stacks(const struct target *t, const struct hold_plan *plan, st
 		copy_goroutine_stack(t, c, g, m, used_bytes(c));
 }
 
+/* The current goroutine's header, unless the guess was right and it is there already. */
+static bool read_curg(const struct target *t, const struct hold_plan *plan, const struct m_look *m,
+		      gaddr_t guess, struct span *g)
+{
+	if (!m->curg)
+		return false;
+	if (m->curg == guess && g->done == plan->g_span)
+		return true;
+	g->addr = m->curg;
+	return !target_read_v(t, g, 1) && g->done == plan->g_span;
+}
+
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
 {
 	const struct hold_plan *plan = ctx;
-	struct span v[2] = {
+	struct span v[3] = {
 		{ .addr = c->regs.sp, .buf = c->bytes, .len = FIRST_BYTES },
 		{ .addr = rq->hint[0], .buf = c->note, .len = plan->m_span },
+		{ .addr = rq->hint[1], .buf = c->note + plan->m_span, .len = plan->g_span },
 	};
-	struct span gs = { .buf = c->note + plan->m_span, .len = plan->g_span };
 	struct m_look m;
 	struct g_look g;
 
 	if (plan->m_span + plan->g_span > sizeof(c->note) ||
-	    target_read_v(t, v, rq->hint[0] ? 2 : 1))
+	    target_read_v(t, v, !rq->hint[0] ? 1 : rq->hint[1] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);
 	if (!rq->hint[0] || v[1].done != plan->m_span)
 		return;
 	c->note_len = plan->m_span;
 	m_parse(&plan->layout, rq->hint[0], c->note, &m);
-	gs.addr = m.curg;
-	if (m.curg && !target_read_v(t, &gs, 1) && gs.done == plan->g_span) {
+	if (read_curg(t, plan, &m, rq->hint[1], &v[2])) {
 		c->note_len += plan->g_span;
-		g_parse(&plan->layout, m.curg, gs.buf, &g);
+		g_parse(&plan->layout, m.curg, v[2].buf, &g);
 		copy_stacks(t, plan, c, &m, &g);
 	} else {
 		copy_stacks(t, plan, c, &m, NULL);

@@ -37,11 +37,12 @@ static uint32_t held_bucket(uint64_t ns)
 	return at < HELD_BUCKETS ? at : HELD_BUCKETS - 1;
 }
 
+/* The middle of a bucket. */
 static uint64_t held_value(uint32_t bucket)
 {
 	uint32_t bit = bucket / HELD_STEPS + HELD_FIRST_BIT;
 
-	return ((uint64_t)1 << bit) + (((uint64_t)bucket % HELD_STEPS) << (bit - 2));
+	return ((uint64_t)1 << bit) + ((2 * ((uint64_t)bucket % HELD_STEPS) + 1) << (bit - 3));
 }
 
 static uint64_t held_quantile(const struct look_ptrace *lp, uint32_t percent)

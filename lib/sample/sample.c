@@ -75,6 +75,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->random = o->seed | 1;
 	s->period = NSEC_PER_SEC / o->rate_hz;
 	s->start = reader_now(&s->reader);
+	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
 	s->own_cpu = own_cpu();
 	s->frames = calloc(o->depth, sizeof(*s->frames));
 	err = s->frames ? init_parts(s) : &err_nomem;

@@ -126,7 +126,7 @@ struct hold_plan {
 };
 
 struct hold_plan hold_plan_make(const struct reader *r);
-/* hint[0]: address of the thread's m, 0 when it has none. */
+/* hint[0]: address of the thread's m, 0 when it has none; hint[1]: its goroutine, a guess, or 0. */
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
 struct thread;
 /* What the hook left in the note. False: no m, or one that is not this thread's (procid differs). */

@@ -18,6 +18,7 @@
 
 enum {
 	BATCH_JOBS = 32,
+	RETRY_JOBS = 8,		/* those that have moved once: smaller batches, shorter windows */
 	BATCH_BYTES = 1 << 20,
 	G_BYTES_MAX = 1024,
 };
@@ -284,9 +285,9 @@ static struct error *report_moved(const struct stack_job *job, bool retried, sta
 	return done(ctx, &res);
 }
 
-/* The second and last try of a goroutine that had moved on: a fresh header, and a batch of its own. */
+/* The second and last try of a goroutine that had moved on: from a fresh header. */
 static struct error *try_again(struct stack_reader *sr, const struct reader *r, struct stack_job *job,
-			       stack_between *between, stack_done *done, void *ctx)
+			       stack_done *done, void *ctx)
 {
 	uint8_t bytes[G_BYTES_MAX];
 	struct unwind_start start;
@@ -305,7 +306,20 @@ static struct error *try_again(struct stack_reader *sr, const struct reader *r, 
 	job->look = look;
 	if (!parked(&look, &start) || !add_piece(sr, job, &start))
 		return report_moved(job, true, done, ctx);
-	return flush(sr, r, true, between, done, ctx);
+	return NULL;
+}
+
+static struct error *run_retries(struct stack_reader *sr, const struct reader *r, stack_between *between,
+				 stack_done *done, void *ctx)
+{
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < sr->n_retry && !err; i++) {
+		err = try_again(sr, r, &sr->retry[i], done, ctx);
+		if (!err && sr->n == RETRY_JOBS)
+			err = flush(sr, r, true, between, done, ctx);
+	}
+	return err ? err : flush(sr, r, true, between, done, ctx);
 }
 
 struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
@@ -332,8 +346,8 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 	}
 	if (!err)
 		err = flush(sr, r, false, between, done, ctx);
-	for (uint32_t i = 0; i < sr->n_retry && !err; i++)
-		err = try_again(sr, r, &sr->retry[i], between, done, ctx);
+	if (!err)
+		err = run_retries(sr, r, between, done, ctx);
 	sr->n = 0;
 	sr->used = 0;
 	return err;

@@ -17,6 +17,7 @@
 
 enum {
 	COLD_SHARE = 32,		/* one in so many cold threads is looked at per tick */
+	GUESS_SPANS = 64,
 	M_MAX = 100 * 1000,		/* the runtime's own limit is 10,000 unless raised */
 };
 
@@ -280,6 +281,25 @@ static bool request(struct thread *th, const struct reader *r, struct tracer *tr
 	return true;
 }
 
+/* Which goroutine each runs now: a guess for the hook, which then needs one read less. */
+static void guess_goroutines(const struct reader *r, struct capture_request *rq, size_t n)
+{
+	gaddr_t at = r->layout->f[GO_M_CURG].offset;
+
+	for (size_t first = 0, k; first < n; first += k) {
+		struct span v[GUESS_SPANS];
+
+		for (k = 0; k < GUESS_SPANS && first + k < n; k++) {
+			struct capture_request *q = &rq[first + k];
+
+			v[k] = (struct span){ .addr = q->hint[0] + at, .buf = &q->hint[1],
+					      .len = q->hint[0] ? sizeof(q->hint[1]) : 0 };
+		}
+		if (target_read_v(r->target, v, k))
+			return;
+	}
+}
+
 size_t threads_running(struct threads *ts, const struct reader *r, struct tracer *tr,
 		       struct capture_request *rq, size_t cap)
 {
@@ -294,6 +314,7 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 		if ((hot || i % COLD_SHARE == phase) && request(th, r, tr, &rq[n]))
 			n++;
 	}
+	guess_goroutines(r, rq, n);
 	return n;
 }
 

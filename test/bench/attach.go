@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -28,7 +29,8 @@ func runAttach(ctx context.Context, s *settings, pid int, file string) (*attach,
 	ctx, cancel := context.WithTimeout(ctx, s.window+15*time.Second)
 	defer cancel()
 	a := &attach{file: file}
-	cmd := exec.CommandContext(ctx, s.goprof, "attach", "--duration", s.window.String(), "-q", "--no-dsn", "-o", file, strconv.Itoa(pid))
+	cmd := exec.CommandContext(ctx, s.goprof, "attach", "--duration", s.window.String(), "-q", "--no-dsn", "-o", file,
+		strconv.Itoa(pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
@@ -51,7 +53,8 @@ func runAttach(ctx context.Context, s *settings, pid int, file string) (*attach,
 
 var (
 	profileTime = regexp.MustCompile(`(?m)^Time: (.*)$`)
-	healthLine  = regexp.MustCompile(`(?:health: |, )([^,:\n]+?) (\d+)(?: ns)?`)
+	healthLine  = regexp.MustCompile(`(?m)^Comment: health: (.*)$`)
+	figure      = regexp.MustCompile(`^(.+) (\d+)(?: ns)?$`)
 )
 
 // open reads the profile as its users would, by pprof. Not while anything is measured: it takes CPU time.
@@ -60,20 +63,32 @@ func (a *attach) open(ctx context.Context, s *settings) error {
 	if err != nil {
 		return fmt.Errorf("pprof %s: %w", a.file, err)
 	}
-	m := profileTime.FindSubmatch(out)
-	if m == nil {
-		return fmt.Errorf("%s has no time", a.file)
+	if err := a.parse(string(out)); err != nil {
+		return fmt.Errorf("%s: %w", a.file, err)
 	}
-	if a.first, err = time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", string(m[1])); err != nil {
+	return nil
+}
+
+// parse reads what pprof -raw prints.
+func (a *attach) parse(text string) (err error) {
+	m := profileTime.FindStringSubmatch(text)
+	if m == nil {
+		return errors.New("no time")
+	}
+	if a.first, err = time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", m[1]); err != nil {
 		return err
 	}
 	a.health = map[string]float64{}
-	for _, m := range healthLine.FindAllSubmatch(out, -1) {
-		a.health[string(m[1])], _ = strconv.ParseFloat(string(m[2]), 64)
+	if m := healthLine.FindStringSubmatch(text); m != nil {
+		for _, word := range strings.Split(m[1], ", ") {
+			if f := figure.FindStringSubmatch(word); f != nil {
+				a.health[f[1]], _ = strconv.ParseFloat(f[2], 64)
+			}
+		}
 	}
 	for _, name := range []string{ticksDue, ticksDone, heldMedian, heldP99, ownCPU, headersRead, captured} {
 		if _, ok := a.health[name]; !ok {
-			return fmt.Errorf("%s has no health figure %q", a.file, name)
+			return fmt.Errorf("no health figure %q", name)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -94,6 +95,37 @@ func TestSpeedBetween(t *testing.T) {
 	}
 }
 
+const rawProfile = `PeriodType:  
+Period: 0
+Time: 2026-11-29 21:27:34.570925123 +0000 UTC
+Duration: 2.00
+Comment: goprof 0.1.0, mode wall, 101 Hz, 1 window
+Comment: targets (pid 1, go1.26.11)
+Comment: health: ticks due 202, ticks done 200, threads captured 9, held median 10240 ns, held p99 40960 ns, goroutine headers read 7, own CPU 77 ns
+Samples:
+`
+
+func TestParseProfile(t *testing.T) {
+	var a attach
+	if err := a.parse(rawProfile); err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Date(2026, 11, 29, 21, 27, 34, 570925123, time.UTC); !a.first.Equal(want) {
+		t.Errorf("first tick %v", a.first)
+	}
+	figures := map[string]float64{ticksDue: 202, ticksDone: 200, captured: 9, heldMedian: 10240, heldP99: 40960, headersRead: 7, ownCPU: 77}
+	for name, want := range figures {
+		if a.health[name] != want {
+			t.Errorf("%s: %v", name, a.health[name])
+		}
+	}
+	for _, part := range []string{"Time:", "held p99 ", "own CPU "} {
+		if err := a.parse(strings.Replace(rawProfile, part, "x", 1)); err == nil {
+			t.Errorf("without %q it is no error", part)
+		}
+	}
+}
+
 // Every window with goprof is compared with a neighbour, in both orders alike; each control is two neighbours without.
 func TestJoin(t *testing.T) {
 	m := &measured{}
@@ -146,5 +178,49 @@ func TestChooseRows(t *testing.T) {
 	}
 	if _, err := chooseRows("echo"); err == nil {
 		t.Error("echo is a row")
+	}
+}
+
+func onWindow(s *settings, change func(a *attach)) *window {
+	at := time.Unix(1000, 0)
+	a := &attach{forked: at, first: at.Add(30 * time.Millisecond), exited: at.Add(s.window + 50*time.Millisecond), cpu: 60 * time.Millisecond}
+	a.health = map[string]float64{ticksDue: 202, ticksDone: 201, headersRead: 201 * 1010, captured: 400, heldMedian: 10240,
+		heldP99: 40960, ownCPU: 50e6}
+	change(a)
+	return &window{attach: a}
+}
+
+// Each doubt comes when there is reason for it, and only then.
+func TestDoubts(t *testing.T) {
+	s := &settings{window: 2 * time.Second}
+	sure := func(v float64) spread { return spread{v, v - 0.01, v + 0.01, 20, true} }
+	none := func(*attach) {}
+	for name, c := range map[string]struct {
+		attach func(a *attach)
+		row    func(f *figures)
+		wrong  bool
+	}{
+		"ticks":   {func(a *attach) { a.health[ticksDue] = 150 }, nil, true},
+		"unseen":  {func(a *attach) { a.health[headersRead] = 201 * 900 }, nil, true},
+		"own CPU": {func(a *attach) { a.health[ownCPU] = 90e6 }, nil, true},
+		"first":   {func(a *attach) { a.first = a.forked.Add(-time.Millisecond) }, nil, true},
+		"held":    {func(a *attach) { a.health[heldMedian] = 50e3 }, nil, true},
+		"faster":  {none, func(f *figures) { f.ratio = sure(1.2) }, true},
+		"control": {none, func(f *figures) { f.control = sure(0.95) }, false},
+		"wide":    {none, func(f *figures) { f.control = spread{1, 0.9, 1.1, 20, true} }, false},
+		"few":     {none, func(f *figures) { f.ratio = spread{1, 0.9, 1.1, 4, false} }, false},
+		"others":  {none, func(f *figures) { f.others = 0.5 }, false},
+		"starved": {none, func(f *figures) { f.cores = 0.1 }, false},
+		"":        {none, nil, false},
+	} {
+		f := &figures{measured: &measured{row: row{"cpu-1000", "cpu", 1000}}, ratio: sure(0.98), control: sure(1), cores: 1e6}
+		f.windows = []*window{onWindow(s, none), onWindow(s, c.attach)}
+		if c.row != nil {
+			c.row(f)
+		}
+		v := doubtsOf(f, s)
+		if want := name != ""; len(v) > 0 != want || len(v) > 1 || want && v[0].wrong != c.wrong {
+			t.Errorf("%s: %v", name, v)
+		}
 	}
 }

@@ -147,7 +147,11 @@ func cpuModel() string {
 func machineText(columns []*figures, s *settings) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "machine  %d cores, %s\n", runtime.NumCPU(), cpuModel())
-	fmt.Fprintf(&b, "kernel   Linux %s, load %s at the start\n", readFile("/proc/sys/kernel/osrelease"), s.load)
+	fmt.Fprintf(&b, "kernel   Linux %s, load %s at the start", readFile("/proc/sys/kernel/osrelease"), s.load)
+	if s.nice != 0 {
+		fmt.Fprintf(&b, ", all measured at nice %d", s.nice)
+	}
+	b.WriteString("\n")
 	if len(columns) > 0 {
 		fmt.Fprintf(&b, "target   %s, %s\n", columns[0].goVersion, s.target)
 	}

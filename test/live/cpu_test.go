@@ -30,10 +30,11 @@ func TestBusySplit(t *testing.T) {
 		defer p.quit()
 		names := []string{pkg + "busy.alpha", pkg + "busy.beta", pkg + "busy.gamma"}
 		cpu, seen := make([]float64, len(names)), 0.0
+		begin := time.Now()
 		for i := 0; seen < looks; i++ {
-			// 2 cores give at most 202 looks a second; a quarter of that is the least we live with.
-			if float64(i)*6*50 > looks+600 {
-				t.Fatalf("%.0f valid looks after %d attaches of 6 s, want %.0f", seen, i, looks)
+			// Two free cores give about 150 a second. A tenth of that is the least we live with.
+			if time.Since(begin) > time.Duration(looks/15)*time.Second {
+				t.Fatalf("%.0f valid looks after %v, want %.0f: is the machine busy?", seen, time.Since(begin), looks)
 			}
 			d := 6 * time.Second
 			if need := (looks - seen) / 150; need < 5 && i > 0 {
@@ -87,9 +88,17 @@ func checkCallers(t testing.TB, p *profile) {
 	}
 }
 
-// checkWholeWindow: goroutines that live all the time have the time of the window, to two ticks.
+// unseen is what may be missing of the time of a goroutine at the ends of a window: two ticks, and those that were not
+// done because the machine was busy.
+func (r *recording) unseen() time.Duration {
+	p := r.profile()
+	return tick * time.Duration(2+p.figure(r.t, "ticks due")-p.figure(r.t, "ticks done"))
+}
+
+// checkWholeWindow: goroutines that live all the time have the time of the window.
 func checkWholeWindow(t testing.TB, r *recording, function string, n int) {
 	t.Helper()
+	most := r.unseen()
 	if len(r.envelopes()) == 0 {
 		t.Errorf("no envelope written")
 	}
@@ -100,8 +109,8 @@ func checkWholeWindow(t testing.TB, r *recording, function string, n int) {
 			t.Errorf("%d goroutines in %s, want %d: %v", len(ids), function, n, ids)
 		}
 		for _, id := range append(ids, "1") {
-			if off := e.length() - times[id]; off < -2*tick || off > 2*tick {
-				t.Errorf("goroutine %s has %v in a window of %v, although it existed all the time", id, times[id], e.length())
+			if off := e.length() - times[id]; off < -2*tick || off > most {
+				t.Errorf("goroutine %s has %v in a window of %v, although it existed all the time; %v allowed", id, times[id], e.length(), most)
 			}
 		}
 	}
@@ -118,8 +127,8 @@ func TestBurstSplit(t *testing.T) {
 		names := []string{pkg + "burst.hotA", pkg + "burst.hotB"}
 		cpu, want, seen, i, spent := make([]float64, 2), make([]float64, 2), 0.0, 0, time.Duration(0)
 		for ; seen < looks; i++ {
-			if i == 6 {
-				t.Fatalf("%.0f valid looks after %d runs, want %d", seen, i, looks)
+			if spent > 5*time.Minute {
+				t.Fatalf("%.0f valid looks in %d runs, %v in all, want %d: is the machine busy?", seen, i, spent, looks)
 			}
 			// 80 looks a second on a free machine: 8 threads, each a tenth of the time.
 			d := 27 * time.Second
@@ -154,16 +163,24 @@ func TestBurstSplit(t *testing.T) {
 func compareCPU(t testing.TB, p *profile, ms float64) {
 	t.Helper()
 	got := p.cpu(anySample).Seconds() * 1e3
+	if ms < 1e3*enoughCPU.Seconds() {
+		return
+	}
 	if off := 100 * math.Abs(got-ms) / ms; off > 5 {
 		t.Errorf("the samples hold %.0f ms of CPU time, the process measured %.0f ms itself: %.1f %% apart", got, ms, off)
 	}
 }
 
-// checkComplete: of the stacks that were on a CPU, 99 % reach their root, and no return address is wrong.
+// checkComplete: of the stacks that were on a CPU, 99 % reach their root, and no return address is wrong. Where there
+// are few, three sigma are added for chance.
 func checkComplete(t testing.TB, p *profile) {
 	t.Helper()
 	all, whole := p.figure(t, "on-CPU stacks"), p.figure(t, "complete on-CPU stacks")
-	if all == 0 || whole < 0.99*all {
+	least := 0.99 * all
+	if all < 1000 {
+		least -= 3 * math.Sqrt(all*0.99*0.01)
+	}
+	if all < 50 || whole < least {
 		t.Errorf("%.0f of %.0f on-CPU stacks are complete (%.2f %%), want 99 %%", whole, all, 100*whole/all)
 	}
 	if audited, wrong := p.figure(t, "call sites audited"), p.figure(t, "call sites wrong"); audited == 0 || wrong != 0 {
@@ -174,9 +191,9 @@ func checkComplete(t testing.TB, p *profile) {
 // Shows: stacks stay whole where they are hard to read (in the vDSO, while they are moved, on the system stack, under
 // signals), and the program is as it was: exit status, nothing lost, nothing bad.
 func TestHardStacks(t *testing.T) {
-	d := 8 * time.Second
+	d := 10 * time.Second
 	if testing.Short() {
-		d = 4 * time.Second
+		d = 5 * time.Second
 	}
 	for _, c := range []struct {
 		target string
@@ -247,7 +264,7 @@ func checkSystemStack(t *testing.T, p *profile) {
 		}
 	}
 	t.Logf("on the system stack for the program: %v, %d looks go on into gcheavy.build, %v end there", on, through, lost)
-	if through < 10 || lost > on/100 {
+	if through < 3 || lost > on/100 {
 		t.Errorf("%v of %v on the system stack do not go on into the goroutine; %d looks do", lost, on, through)
 	}
 }
@@ -324,7 +341,7 @@ func checkWholeWindowAfter(t testing.TB, r *recording) {
 		if i == 0 {
 			continue
 		}
-		if off := e.length() - e.threadTimes(t)["1"]; off < -2*tick || off > 2*tick {
+		if off := e.length() - e.threadTimes(t)["1"]; off < -2*tick || off > r.unseen() {
 			t.Errorf("window %d: goroutine 1 has %v of %v", i+1, e.threadTimes(t)["1"], e.length())
 		}
 	}

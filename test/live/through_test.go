@@ -68,8 +68,8 @@ func TestExitStatus(t *testing.T) {
 			if under.status != code {
 				t.Errorf("status %d, want %d", under.status, code)
 			}
-			if r.profile().cpu(with(pkg+"status.wait")) == 0 {
-				t.Error("status.wait has no CPU time")
+			if r.profile().wall(with(pkg+"status.wait")) == 0 {
+				t.Error("status.wait is not in the profile")
 			}
 		}
 	})
@@ -91,7 +91,7 @@ func TestKilledChild(t *testing.T) {
 			if strings.Contains(alone.stderr, "goroutine ") != strings.Contains(under.stderr, "goroutine ") || firstLines(alone.stderr, 2) != firstLines(under.stderr, 2) {
 				t.Errorf("stderr without goprof\n%s\nwith it\n%s", tail(alone.stderr), tail(under.stderr))
 			}
-			if r.profile().cpu(anySample) == 0 {
+			if r.profile().wall(anySample) == 0 {
 				t.Error("the profile is empty")
 			}
 		})
@@ -117,8 +117,8 @@ func TestPanic(t *testing.T) {
 		if want := text(alone.stderr); text(under.stderr) != want || !strings.Contains(want, "panic: runtime error: invalid memory address") {
 			t.Errorf("stderr without goprof\n%s\nwith goprof\n%s", want, text(under.stderr))
 		}
-		if r.profile().cpu(with(pkg+"busy.spin")) == 0 {
-			t.Error("busy.spin has no CPU time")
+		if r.profile().wall(with(pkg+"busy.spin")) == 0 {
+			t.Error("busy.spin is not in the profile")
 		}
 	})
 }
