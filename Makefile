@@ -12,6 +12,8 @@ O ?= build
 V ?=
 #@ SAN=LIST        sanitizers, e.g. address,undefined; builds in $(O)/san
 SAN ?=
+#@ FUZZ_SECONDS=N  how long each fuzzer of fuzz runs (default: 60)
+FUZZ_SECONDS ?= 60
 #@ TEST=NAME       the one unit test that check-unit runs
 TEST ?=
 #@ CC=CMD          the compiler: gcc (default) or clang
@@ -96,7 +98,7 @@ $(B)/test/%.o: private extra = -Itest
 
 # ---- targets ---------------------------------------------------------------------------------
 
-.PHONY: all check check-layers check-unit bench install clean help FORCE
+.PHONY: all check check-layers check-unit bench fuzz install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -119,13 +121,26 @@ check-unit: $(unit_run)
 bench: all
 	$(Q)if [ -x test/bench/run ]; then O=$(B) test/bench/run; else echo 'no test/bench/run here' >&2; exit 1; fi
 
+#> fuzz         each fuzzer for FUZZ_SECONDS (needs clang and libclang-rt-dev)
+fuzz_bin := $(patsubst test/fuzz/%.c,$(O)/fuzz/%,$(wildcard test/fuzz/*.c))
+fuzz_lib := $(filter lib/base/% lib/target/% lib/image/% lib/insn/% lib/go/%,$(lib_src)) \
+	$(filter test/fake/go_image_fake.c,$(fake_src))
+fuzz: $(fuzz_bin)
+	$(Q)for f in $(abspath $^); do mkdir -p $$f.corpus && cd $(O)/fuzz && \
+		$$f -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 $$f.corpus || exit 1; done
+
+$(O)/fuzz/%: test/fuzz/%.c $(fuzz_lib)
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$<)
+	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined $(includes) -o $@ $^ $(pkg_libs)
+
 #> install      program and manual page below $(DESTDIR)$(PREFIX)
 install: all
 	$(Q)install -D -m 755 $(B)/goprof $(DESTDIR)$(PREFIX)/bin/goprof
 	$(Q)if [ -f cmd/goprof.1 ]; then install -D -m 644 cmd/goprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/goprof.1; fi
 
 #> clean        removes what these rules built below $(O)
-built := lib cmd test gen libgoprof.a libcmd.a libfake.a goprof flags
+built := lib cmd test fuzz gen libgoprof.a libcmd.a libfake.a goprof flags
 clean:
 	$(Q)rm -rf $(built:%=$(O)/%) $(O)/*.list $(O)/san
 	$(Q)rmdir $(O) 2>/dev/null || true

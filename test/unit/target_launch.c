@@ -345,9 +345,10 @@ static void a_handler_ends_the_wait(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		struct sigaction sa = { .sa_handler = handlers[i] };
 		sigaction(SIGALRM, &sa, NULL);
-		ualarm(50000, 0);
+		ualarm(50000, 50000);
 		uint64_t before = tracer_now();
 		tracer_wait_child(tr, pid, 5000000000ull, &st);
+		ualarm(0, 0);
 		assert_true(tracer_now() - before < 2000000000);
 		assert_false(st.ended);
 	}

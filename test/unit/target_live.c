@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -269,6 +271,79 @@ static void threads_are_listed(void **state)
 	target_close(t);
 }
 
+/* ---- another pid namespace ---- */
+
+static void *inner_thread(void *arg)
+{
+	struct child_shared *s = arg;
+
+	s->value[2] = (uint64_t)syscall(SYS_gettid);
+	s->value[1] = 1;
+	while (!s->stop)
+		test_sleep_us(1000);
+	return NULL;
+}
+
+/* The parent of a process in a new pid namespace; 77: such a thing cannot be had here. */
+static int child_in_namespace(struct child_shared *s, void *arg)
+{
+	pthread_t th;
+	int status = 0;
+
+	(void)arg;
+	if (unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID)) {
+		s->ready = 1;
+		return 77;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		pthread_create(&th, NULL, inner_thread, s);
+		pthread_join(th, NULL);
+		_exit(0);
+	}
+	while (!s->value[1])
+		test_sleep_us(1000);
+	s->value[0] = (uint64_t)pid;
+	s->ready = 1;
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static void inner_ids_are_translated(void **state)
+{
+	struct test_child c;
+	struct task *k;
+	pid_t tids[8];
+	size_t n = 8;
+
+	(void)state;
+	child_start(&c, child_in_namespace, NULL);
+	if (!c.shared->value[0]) {
+		child_stop(&c);
+		skip();
+	}
+	pid_t pid = (pid_t)c.shared->value[0], inner = (pid_t)c.shared->value[2];
+	struct target *t = open_target(pid);
+	assert_int_not_equal(inner, pid);
+	assert_null(target_tids(t, tids, &n));
+	assert_int_equal(n, 2);
+	pid_t thread = tids[0] == pid ? tids[1] : tids[0];
+	for (int i = 0; i < 3; i++) {	/* read once, then from memory */
+		assert_int_equal(target_tid_from_inner(t, 1), pid);
+		assert_int_equal(target_tid_from_inner(t, inner), thread);
+		assert_int_equal(target_tid_from_inner(t, inner + 1), -1);
+		assert_int_equal(target_tid_from_inner(t, thread), thread == inner ? thread : -1);
+	}
+	assert_null(task_open(t, thread, &k));
+	task_close(k);
+	c.shared->stop = 1;
+	while (target_life(t) == TARGET_ALIVE)
+		test_sleep_us(1000);
+	assert_int_equal(child_stop(&c), 0);
+	assert_int_equal(target_tid_from_inner(t, inner), -1);
+	target_close(t);
+}
+
 static int child_without_leader(struct child_shared *s, void *arg)
 {
 	s->value[3] = 1;
@@ -446,6 +521,7 @@ int main(void)
 		cmocka_unit_test(exec_is_told_from_exit),
 		cmocka_unit_test(unmapped_is_still_alive),
 		cmocka_unit_test(threads_are_listed),
+		cmocka_unit_test(inner_ids_are_translated),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
 		cmocka_unit_test(the_program_is_named),
 		cmocka_unit_test(no_such_process),

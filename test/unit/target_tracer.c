@@ -217,8 +217,8 @@ static void a_traced_thread_is_busy(void **state)
 	child_stop(&c);
 }
 
-/* A task of one process under the target of another: the stranger is let go unread. */
-static void void_requests_leave_no_trace(void **state)
+/* Dropped before their stop or after it. */
+static void dropped_requests_leave_no_trace(void **state)
 {
 	struct test_child c;
 	struct probe p;
@@ -237,7 +237,6 @@ static void void_requests_leave_no_trace(void **state)
 	child_stop(&c);
 }
 
-/* Threads that come and go, and at last one that calls exec while others are under capture. */
 static void *short_thread(void *arg)
 {
 	struct child_shared *s = arg;
@@ -271,6 +270,7 @@ static int child_churn(struct child_shared *s, void *arg)
 	return 0;
 }
 
+/* Threads that end while they are seized: none may stay a zombie. */
 static void dying_threads_leave_nothing_behind(void **state)
 {
 	struct test_child c;
@@ -314,6 +314,10 @@ static int child_that_execs(struct child_shared *s, void *arg)
 	return 0;
 }
 
+/*
+ * One thread calls exec while it and the others are under capture: exec waits until somebody has
+ * waited for each seized thread, SEIZE waits for exec, and the seizure moves to another number.
+ */
 static void exec_under_capture(void **state)
 {
 	struct capture *out[TRACER_POOL];
@@ -389,7 +393,7 @@ int main(void)
 		cmocka_unit_test(the_pool_bounds_requests),
 		cmocka_unit_test(an_ended_thread_is_gone),
 		cmocka_unit_test(a_traced_thread_is_busy),
-		cmocka_unit_test(void_requests_leave_no_trace),
+		cmocka_unit_test(dropped_requests_leave_no_trace),
 		cmocka_unit_test(dying_threads_leave_nothing_behind),
 		cmocka_unit_test(exec_under_capture),
 		cmocka_unit_test(the_tracer_says_how_it_runs),
