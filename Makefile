@@ -124,7 +124,7 @@ bench: all
 #> fuzz         each fuzzer for FUZZ_SECONDS (needs clang and libclang-rt-dev)
 fuzz_bin := $(patsubst test/fuzz/%.c,$(O)/fuzz/%,$(wildcard test/fuzz/*.c))
 fuzz_lib := $(filter lib/base/% lib/target/% lib/image/% lib/insn/% lib/go/%,$(lib_src)) \
-	$(filter test/fake/go_image_fake.c,$(fake_src))
+	$(filter test/fake/go_image_fake.c test/fake/target_fake.c,$(fake_src))
 fuzz: $(fuzz_bin)
 	$(Q)for f in $(abspath $^); do mkdir -p $$f.corpus && cd $(O)/fuzz && \
 		$$f -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 $$f.corpus || exit 1; done
@@ -132,7 +132,7 @@ fuzz: $(fuzz_bin)
 $(O)/fuzz/%: test/fuzz/%.c $(fuzz_lib)
 	@mkdir -p $(@D)
 	$(call say,FUZZ,$<)
-	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined $(includes) -o $@ $^ $(pkg_libs)
+	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined $(includes) -Itest -o $@ $^ $(pkg_libs)
 
 #> install      program and manual page below $(DESTDIR)$(PREFIX)
 install: all

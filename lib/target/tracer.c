@@ -78,21 +78,24 @@ static bool run_next_call(struct tracer *tr)
 static void sleep_until_woken(struct tracer *tr, uint64_t ns)
 {
 	struct pollfd fds[1 + CHILDREN_POLLED] = { { .fd = tr->wake_fd, .events = POLLIN } };
-	struct timespec ts = { (time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC) };
+	struct child *of[1 + CHILDREN_POLLED];
+	const struct timespec ts = { (time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC) };
 	nfds_t n = 1;
 	uint64_t count;
 
 	/* Only this thread changes the list of children. */
-	for (const struct child *c = tr->children; c && n < 1 + CHILDREN_POLLED; c = c->next)
-		if (c->pidfd >= 0 && !c->status.ended)
-			fds[n++] = (struct pollfd){ .fd = c->pidfd, .events = POLLIN };
-	int ready = ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, NULL);
-	if (ready <= 0)
+	for (struct child *c = tr->children; c && n < 1 + CHILDREN_POLLED; c = c->next) {
+		if (c->pidfd < 0 || c->status.ended)
+			continue;
+		of[n] = c;
+		fds[n++] = (struct pollfd){ .fd = c->pidfd, .events = POLLIN };
+	}
+	if (ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, NULL) <= 0)
 		return;
+	for (nfds_t i = 1; i < n; i++)
+		of[i]->pidfd_ready = fds[i].revents != 0;
 	if (fds[0].revents && read(tr->wake_fd, &count, sizeof(count)) < 0)
 		return;
-	if (ready > (fds[0].revents != 0))
-		tr->t_children = 0;	/* a child has ended: look at once */
 }
 
 static bool stop_wanted(struct tracer *tr)

@@ -33,7 +33,7 @@ enum {
 	LONG_STEP_NS = 250 * NSEC_PER_USEC,
 	LATE_STEP_NS = 3 * NSEC_PER_MSEC,	/* after the round's time: less and less often, but */
 	LATE_MOST_NS = 10 * NSEC_PER_MSEC,	/* a thread that comes is held until the next look */
-	LATE_SHARE = 8,
+	LATE_SHARE = 128,			/* so from 0.4 s on */
 };
 
 /* Results of a call that the kernel cut short: ERESTARTSYS ... ERESTART_RESTARTBLOCK. */
@@ -185,13 +185,17 @@ static void hold(struct tracer *tr, struct slot *s, int status)
 
 /* ---- waiting ---- */
 
+/* When in doubt it is: a thread that is forgotten while it is seized would stop for ever. */
 static bool traced_by_this_thread(const struct tracer *tr, pid_t pid)
 {
-	char path[32];
+	char path[32], buf[PROCFS_SMALL];
 	struct procfs_status st;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	return procfs_status_at(AT_FDCWD, path, &st) && st.tracer == tr->tid;
+	ssize_t n = procfs_read(AT_FDCWD, path, buf, sizeof(buf));
+	if (n == -ENOENT || n == -ESRCH)
+		return false;
+	return n <= 0 || !procfs_parse_status(buf, (size_t)n, &st) || st.tracer == tr->tid;
 }
 
 /*

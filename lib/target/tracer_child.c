@@ -123,6 +123,21 @@ static void look_at(struct tracer *tr, struct child *c)
 	}
 }
 
+/*
+ * It has ended, says its pidfd. When wait does not say so (a debugger holds its remains, or a
+ * capture is about to see its end), the descriptor would wake us for ever: it is given up.
+ */
+static void look_at_ended(struct tracer *tr, struct child *c)
+{
+	c->pidfd_ready = false;
+	if (!is_owed(tr, c->pid))
+		look_at(tr, c);
+	if (c->status.ended)
+		return;
+	close(c->pidfd);
+	c->pidfd = -1;
+}
+
 uint64_t tracer_poll_children(struct tracer *tr)
 {
 	uint64_t now = tracer_now(), next = UINT64_MAX;
@@ -132,7 +147,9 @@ uint64_t tracer_poll_children(struct tracer *tr)
 
 		if (c->status.ended)
 			continue;
-		if (now - tr->t_children >= every && !is_owed(tr, c->pid))
+		if (c->pidfd_ready)
+			look_at_ended(tr, c);
+		else if (now - tr->t_children >= every && !is_owed(tr, c->pid))
 			look_at(tr, c);
 		if (every < next)
 			next = every;

@@ -37,7 +37,8 @@ struct slot {
 struct child {
 	struct child *next;
 	pid_t pid;
-	int pidfd;		/* -1 on old kernels */
+	int pidfd;		/* -1 on old kernels, and once it has said what wait does not */
+	bool pidfd_ready;
 	int event_fd;		/* readable: the state has changed since the last look */
 	struct child_status status;
 };
@@ -65,7 +66,7 @@ struct tracer {
 	pid_t tid;
 	struct rank given;		/* as it was started, and as the child of run is forked */
 	sigset_t given_mask;		/* its creator's */
-	uint64_t t_children;		/* last look at the children */
+	uint64_t t_children;		/* last look at all children */
 	_Atomic uint64_t seizing_since;	/* 0: not inside PTRACE_SEIZE */
 
 	pthread_mutex_t lock;		/* all below */

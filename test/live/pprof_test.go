@@ -150,8 +150,7 @@ func (p *profile) shares(functions ...string) (share []float64, sum time.Duratio
 
 func TestParseProfile(t *testing.T) {
 	p := parseProfile(t, `Comment: goprof 0.1.0, mode wall, 101 Hz, 1 window
-Comment: ticks due: 5
-Comment: held p99: 1234 ns
+Comment: health: ticks due 5, held p99 1234 ns, call sites wrong 0
 PeriodType: wall nanoseconds
 Samples:
 samples/count cpu/nanoseconds wall/nanoseconds[dflt]
@@ -172,7 +171,7 @@ Mappings
 	if got := strings.Join(p.samples[0].stack, "|"); got != want {
 		t.Errorf("stack %q, want %q", got, want)
 	}
-	if p.samples[0].labels != "a b:[c d]" || p.figure(t, "held p99") != 1234 {
+	if p.samples[0].labels != "a b:[c d]" || p.figure(t, "held p99") != 1234 || p.figure(t, "ticks due") != 5 || p.figure(t, "call sites wrong") != 0 {
 		t.Errorf("labels %q, health %v", p.samples[0].labels, p.health)
 	}
 	if share, sum := p.shares("time.runtimeNano"); share[0] < 99.99 || share[0] > 100.01 || sum != 190*time.Millisecond {

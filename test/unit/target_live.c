@@ -431,6 +431,8 @@ static void no_such_process(void **state)
 	child_start(&c, child_with_threads, NULL);
 	snprintf(text, sizeof(text), "it is a thread of process %d", c.pid);
 	expect_error((pid_t)c.shared->value[2], ERROR_NO_PROCESS, text);
+	child_stop(&c);
+	child_start(&c, child_spin, NULL);
 	kill(c.pid, SIGKILL);
 	assert_true(child_until(is_zombie, &c.pid));
 	expect_error(c.pid, ERROR_NO_PROCESS, "has already ended");
