@@ -31,6 +31,7 @@ enum {
 	WAIT_START_NS = 500 * NSEC_PER_USEC,	/* while the runtime comes up: it takes about 1 ms */
 	WAIT_CLOSED_NS = 100 * NSEC_PER_MSEC,	/* between attempts to open what refuses */
 	START_SLOW_NS = NSEC_PER_SEC / 5,	/* after that it is not the runtime that we wait for */
+	EXEC_SETTLES_NS = NSEC_PER_SEC / 2,	/* a program seen in the middle of its exec looks broken */
 };
 
 static uint64_t now(void)
@@ -90,6 +91,7 @@ void session_watch(struct session *s, struct tracer *tr, pid_t pid)
 
 	s->tracer = tr;
 	s->pid = pid;
+	s->appeared = now();
 	err = open_program(s);
 	if (err)
 		refuse(s, err);
@@ -102,6 +104,7 @@ static void reopen(struct session *s)
 
 	session_stop(s);
 	s->execed = true;
+	s->appeared = now();
 	err = open_program(s);
 	if (!err)
 		return;
@@ -137,13 +140,28 @@ static bool has_changed(struct session *s)
 	return true;
 }
 
+/* Go, but it could not be read; and it is so new that this may change by itself. */
+static bool is_unsettled(const struct session *s)
+{
+	return s->refusal && s->refusal->kind != ERROR_NOT_GO && now() - s->appeared < EXEC_SETTLES_NS;
+}
+
+static void open_again(struct session *s)
+{
+	struct error *err = open_program(s);
+
+	if (err)
+		refuse(s, err);
+}
+
 static void step_searching(struct session *s, uint64_t *wait_ns)
 {
 	/* What could not even be opened is tried again, but not often. */
 	*wait_ns = s->target ? WAIT_LOOK_NS : WAIT_CLOSED_NS;
 	if (s->target || now() - s->since >= WAIT_CLOSED_NS) {
 		s->since = now();
-		has_changed(s);
+		if (!has_changed(s) && is_unsettled(s))
+			open_again(s);
 	}
 	if (s->phase == SESSION_STARTING)
 		*wait_ns = 0;

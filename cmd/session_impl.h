@@ -25,6 +25,7 @@ struct session {
 	pid_t pid;
 	enum session_phase phase;
 	uint64_t since;			/* begin of STARTING; last attempt of SEARCHING */
+	uint64_t appeared;		/* when this program was first seen under the pid */
 	uint64_t progress;		/* when it was last told */
 	bool execed;
 	struct target *target;

@@ -135,6 +135,15 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 
 /* ---- threads.c ---- */
 
+/* What was known of a thread's goroutine when a capture of it was asked for. */
+struct thread_guess {
+	gaddr_t g;		/* 0: none */
+	gaddr_t labels;		/* its g.labels, and the set they stood for at that time */
+	profile_id labels_id;
+	bool fresh;		/* labels not read yet */
+	bool known;		/* they were read and the pointer held */
+};
+
 struct thread {
 	pid_t tid;
 	struct task *task;
@@ -148,6 +157,7 @@ struct thread {
 	uint32_t n_looks, cap_looks;
 	gaddr_t m;			/* 0: no Go thread */
 	uint64_t procid;		/* its id as the runtime knows it */
+	struct thread_guess guess;
 	bool tracked;			/* has an open interval under its own key */
 	uint32_t captured_tick;
 };

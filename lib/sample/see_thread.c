@@ -7,6 +7,61 @@
 
 #include "sample/sampler_impl.h"
 
+/*
+ * ---- labels ----
+ *
+ * What a label pointer leads to counts only while the goroutine still holds it: afterwards the
+ * collector may give the memory to another set. Reading it in the hold would double the hold; so
+ * it is read beside the capture, at the tick, and compared with the pointer that the hold saw.
+ */
+
+/* The set that the goroutine at `g` carries now. False: it changed meanwhile, or cannot be read. */
+static bool read_labels(struct sampler *s, gaddr_t g, gaddr_t *labels, profile_id *id)
+{
+	const struct target *t = s->reader.target;
+	gaddr_t at = g + s->reader.layout->f[GO_G_LABELS].offset;
+	gaddr_t after;
+	struct error *err = target_read_u64(t, at, labels);
+
+	if (!err)
+		err = intern_labels(&s->intern, t, *labels, s->tick, id);
+	if (!err)
+		err = target_read_u64(t, at, &after);
+	if (err) {
+		error_free(err);
+		return false;
+	}
+	return after == *labels;
+}
+
+void guess_labels(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->threads.n; i++) {
+		struct thread_guess *guess = &s->threads.v[i]->guess;
+
+		if (!guess->fresh)
+			continue;
+		guess->fresh = false;
+		guess->known = guess->g && read_labels(s, guess->g, &guess->labels, &guess->labels_id);
+	}
+}
+
+static profile_id labels_of(struct sampler *s, const struct thread *th, const struct g_look *g)
+{
+	profile_id id = PROFILE_LABELS_UNKNOWN;
+	gaddr_t labels;
+
+	if (!g->labels)
+		return PROFILE_LABELS_NONE;
+	if (th->guess.known && th->guess.g == g->g && th->guess.labels == g->labels)
+		return th->guess.labels_id;
+	/* A wrong guess: perhaps it still carries what it carried then. */
+	if (read_labels(s, g->g, &labels, &id) && labels == g->labels)
+		return id;
+	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, 1);
+	return PROFILE_LABELS_UNKNOWN;
+}
+
 /* Key, state and labels of what a captured thread was doing. */
 static struct error *describe(struct sampler *s, const struct look *look, const struct g_look *g,
 			      bool has_m, struct profile_observation *o)
@@ -17,9 +72,8 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
 		o->key = g->goid;
 		err = profile_has_track(s->profile, g->goid) ? NULL : intern_track(&s->intern, g, false);
-		if (!err)
-			err = intern_state(&s->intern, g, &o->state);
-		return err ? err : intern_labels(&s->intern, s->reader.target, g->labels, s->tick, &o->labels);
+		o->labels = labels_of(s, look->thread, g);
+		return err ? err : intern_state(&s->intern, g, &o->state);
 	}
 	look->thread->tracked = true;
 	o->key = PROFILE_THREAD_KEY + look->thread->tid;

@@ -228,17 +228,25 @@ static bool runs_missing(const struct taker *t, const struct thread *th)
 	return false;
 }
 
+/* On a CPU; or off it outside any system call, as threads of a stopped process are. */
+static bool may_be_stopped(const struct thread *th)
+{
+	struct task_syscall call;
+	enum task_state state = task_read_syscall(th->task, &call);
+
+	return state == TASK_RUNNING || (state == TASK_BLOCKED && call.nr < 0);
+}
+
 static size_t wanted_threads(struct taker *t, struct capture_request *rq)
 {
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < t->threads.n && n < CAPTURES_MAX; i++) {
 		struct thread *th = t->threads.v[i];
-		struct task_syscall call;
 
 		if (!th->m || th->gone || tracer_owes(t->tracer, th->tid) || !runs_missing(t, th))
 			continue;
-		if (task_read_syscall(th->task, &call) != TASK_RUNNING)
+		if (!may_be_stopped(th))
 			continue;
 		rq[n] = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m } };
 		rq[n++].t_tick = reader_now(&t->reader);

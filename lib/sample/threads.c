@@ -282,7 +282,8 @@ static bool request(struct thread *th, const struct reader *r, struct tracer *tr
 }
 
 /* Which goroutine each runs now: a guess for the hook, which then needs one read less. */
-static void guess_goroutines(const struct reader *r, struct capture_request *rq, size_t n)
+static void guess_goroutines(struct threads *ts, const struct reader *r, struct capture_request *rq,
+			     size_t n)
 {
 	gaddr_t at = r->layout->f[GO_M_CURG].offset;
 
@@ -297,6 +298,11 @@ static void guess_goroutines(const struct reader *r, struct capture_request *rq,
 		}
 		if (target_read_v(r->target, v, k))
 			return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct thread *th = threads_find(ts, rq[i].cookie);
+
+		th->guess = (struct thread_guess){ .g = rq[i].hint[1], .fresh = true };
 	}
 }
 
@@ -314,7 +320,7 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 		if ((hot || i % COLD_SHARE == phase) && request(th, r, tr, &rq[n]))
 			n++;
 	}
-	guess_goroutines(r, rq, n);
+	guess_goroutines(ts, r, rq, n);
 	return n;
 }
 
@@ -401,6 +407,8 @@ static void settle_process(struct threads *ts, const struct reader *r, struct pr
 void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final)
 {
 	uint64_t now = reader_now(r);
+	/* At exec the calling thread takes over the leader's number, and its clock with it. */
+	bool readable = target_life(r->target) == TARGET_ALIVE;
 
 	if (!final && now - ts->settled_at < settle_every_ns)
 		return;
@@ -408,7 +416,7 @@ void threads_settle(struct threads *ts, const struct reader *r, struct profile *
 		struct thread *th = ts->v[i];
 		struct task_times t;
 
-		if (!th->gone && task_read_times(th->task, &t))
+		if (readable && !th->gone && task_read_times(th->task, &t))
 			thread_clock(th, &t, now);
 		else
 			th->gone = true;
