@@ -19,8 +19,8 @@ bool oncpu_valid(const struct oncpu_facts *f)
 	/* Never put on a core between tick and hold: it ran all the time. */
 	if (f->held.slices == f->before.slices)
 		return true;
-	/* When its wait began decides; without a known arrival that cannot be told. */
-	if (f->tick_late || !f->in_time || !f->t_arrived || f->t_arrived < f->t_tick)
+	/* When its wait began decides; long after the tick that cannot be told. */
+	if (f->tick_late || !f->in_time || f->t_arrived < f->t_tick)
 		return false;
 	/* A woken thread that waits for a core stands in the call it waited in. */
 	if (f->waits)

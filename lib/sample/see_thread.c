@@ -158,7 +158,7 @@ struct error *see_thread(void *ctx, const struct look *look)
 	bool has_g, has_m = hold_read(&s->plan, c, look->thread, &m, &g, &has_g);
 	struct error *err;
 
-	o.t_before = c->t_arrived ? c->t_arrived : c->t_resumed;
+	o.t_before = c->t_arrived;
 	o.t_after = c->t_resumed;
 	look->thread->captured_tick = s->tick;
 	if (!has_m)

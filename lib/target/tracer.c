@@ -2,9 +2,9 @@
  * tracer.c: the tracer thread: its start, its loop, its end, and the queue of calls that are run
  * in it.
  *
- * The loop never waits for a requester and never spins for more than the first microseconds of a
- * round: between looks it sleeps on its wake-up descriptor and on the children's. All signals are
- * blocked in it. When it ends, the kernel detaches whatever is still seized (exit_ptrace), so even
+ * The loop never waits for a requester and never spins (a real-time thread that does keeps the very
+ * thread from its stop that it waits for): between looks it sleeps on its wake-up descriptor, on
+ * the signal that stops raise, and on the children's descriptors. All signals are blocked in it. When it ends, the kernel detaches whatever is still seized (exit_ptrace), so even
  * a thread that never came to its stop is left alone.
  */
 #include <errno.h>
@@ -12,13 +12,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/tracer_impl.h"
 
-enum { CHILDREN_POLLED = 32, DESTROY_NS = 100 * NSEC_PER_MSEC };
+enum { FIXED_POLLED = 2, CHILDREN_POLLED = 32, DESTROY_NS = 100 * NSEC_PER_MSEC };
 
 uint64_t tracer_now(void)
 {
@@ -77,14 +78,18 @@ static bool run_next_call(struct tracer *tr)
 
 static void sleep_until_woken(struct tracer *tr, uint64_t ns)
 {
-	struct pollfd fds[1 + CHILDREN_POLLED] = { { .fd = tr->wake_fd, .events = POLLIN } };
-	struct child *of[1 + CHILDREN_POLLED];
+	struct pollfd fds[FIXED_POLLED + CHILDREN_POLLED] = {
+		{ .fd = tr->wake_fd, .events = POLLIN },
+		{ .fd = tr->stop_fd, .events = POLLIN },
+	};
+	struct child *of[FIXED_POLLED + CHILDREN_POLLED];
 	const struct timespec ts = { (time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC) };
-	nfds_t n = 1;
+	nfds_t n = FIXED_POLLED;
+	struct signalfd_siginfo info;
 	uint64_t count;
 
 	/* Only this thread changes the list of children. */
-	for (struct child *c = tr->children; c && n < 1 + CHILDREN_POLLED; c = c->next) {
+	for (struct child *c = tr->children; c && n < FIXED_POLLED + CHILDREN_POLLED; c = c->next) {
 		if (c->pidfd < 0 || c->status.ended)
 			continue;
 		of[n] = c;
@@ -92,9 +97,12 @@ static void sleep_until_woken(struct tracer *tr, uint64_t ns)
 	}
 	if (ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, NULL) <= 0)
 		return;
-	for (nfds_t i = 1; i < n; i++)
+	for (nfds_t i = FIXED_POLLED; i < n; i++)
 		of[i]->pidfd_ready = fds[i].revents != 0;
+	/* Emptied before the looks that follow: what comes after them wakes again. */
 	if (fds[0].revents && read(tr->wake_fd, &count, sizeof(count)) < 0)
+		return;
+	if (fds[1].revents && read(tr->stop_fd, &info, sizeof(info)) < 0)
 		return;
 }
 
@@ -162,6 +170,8 @@ static void tracer_free(struct tracer *tr)
 	pthread_mutex_destroy(&tr->lock);
 	if (tr->wake_fd >= 0)
 		close(tr->wake_fd);
+	if (tr->stop_fd >= 0)
+		close(tr->stop_fd);
 	free(tr->pool);
 	free(tr);
 }
@@ -190,7 +200,6 @@ static int start_threads(struct tracer *tr)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	tr->given_mask = old;
 	int r = pthread_create(&tr->thread, NULL, tracer_main, tr);
 	if (!r) {
 		r = undertaker_start(tr);
@@ -207,6 +216,20 @@ static void nothing(struct tracer *tr, void *arg)
 	(void)arg;
 }
 
+/*
+ * A thread that comes to its stop raises SIGCHLD. Blocked in every thread it stays for the
+ * descriptor; unblocked in one it would be dropped there, and would break that thread's sleep.
+ */
+static int open_stop_fd(void)
+{
+	sigset_t stops;
+
+	sigemptyset(&stops);
+	sigaddset(&stops, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &stops, NULL);
+	return signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 struct error *tracer_create(struct tracer **ret)
 {
 	_cleanup_(tracer_guard) struct tracer *tr = calloc(1, sizeof(*tr));
@@ -214,13 +237,16 @@ struct error *tracer_create(struct tracer **ret)
 	if (!tr)
 		return &err_nomem;
 	init_locks(tr);
+	tr->stop_fd = -1;
 	tr->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	tr->pool = calloc(TRACER_POOL, sizeof(*tr->pool));
 	tr->free = UINT64_MAX;
 	tr->priority = "normal";
 	if (!tr->pool)
 		return &err_nomem;
-	if (tr->wake_fd < 0)
+	pthread_sigmask(SIG_SETMASK, NULL, &tr->given_mask);
+	tr->stop_fd = open_stop_fd();
+	if (tr->wake_fd < 0 || tr->stop_fd < 0)
 		return error_new(ERROR_FACILITY, "cannot make an event descriptor: %m");
 	int r = start_threads(tr);
 	if (r) {

@@ -25,6 +25,10 @@
 
 struct tracer;
 
+/*
+ * Blocks SIGCHLD in the calling thread, for good: threads made before, with it unblocked, would
+ * take the news of stops away. (A child of tracer_launch gets the mask that inherited_save saw.)
+ */
 struct error *tracer_create(struct tracer **ret);
 /* Waits for outstanding captures at most 100 ms, then leaves them to the kernel. NULL is fine. */
 void tracer_destroy(struct tracer *tr);
@@ -93,7 +97,7 @@ struct capture {
 	uint64_t cookie;		/* the request's */
 	struct regs regs;
 	uint64_t t_tick;		/* the request's */
-	uint64_t t_arrived;		/* first seen stopped, CLOCK_MONOTONIC; 0 when unknown (found at a later tick) */
+	uint64_t t_arrived;		/* first seen stopped, CLOCK_MONOTONIC */
 	uint64_t t_resumed;		/* after DETACH: t_resumed - t_arrived is the time we held it */
 	struct task_times before;	/* the request's: as read at the tick */
 	struct task_times held;		/* read in the hold: exact */

@@ -25,16 +25,11 @@
 #include "target/procfs.h"
 #include "target/tracer_impl.h"
 
-/* How long to sleep between looks, by the age of the youngest round. */
-enum {
-	BUSY_NS = 40 * NSEC_PER_USEC,		/* most running threads come within this */
-	SHORT_NS = 500 * NSEC_PER_USEC,
-	SHORT_STEP_NS = 15 * NSEC_PER_USEC,
-	LONG_STEP_NS = 250 * NSEC_PER_USEC,
-	LATE_STEP_NS = 3 * NSEC_PER_MSEC,	/* after the round's time: less and less often, but */
-	LATE_MOST_NS = 10 * NSEC_PER_MSEC,	/* a thread that comes is held until the next look */
-	LATE_SHARE = 128,			/* so from 0.4 s on */
-};
+/*
+ * Stops wake the tracer by a signal (tracer.c). Looks without being woken are a net below that: a
+ * signal stands for any number of stops, and not every end of a seizure raises one.
+ */
+enum { SPARE_STEP_NS = 1 * NSEC_PER_MSEC, LATE_STEP_NS = 10 * NSEC_PER_MSEC };
 
 /* Results of a call that the kernel cut short: ERESTARTSYS ... ERESTART_RESTARTBLOCK. */
 enum { KERNEL_ERESTART_FIRST = 512, KERNEL_ERESTART_LAST = 516 };
@@ -93,7 +88,6 @@ static void begin(struct tracer *tr, struct slot *s)
 {
 	struct task_times now;
 
-	s->t_begin = tracer_now();
 	/* The task's file belongs to the thread, not to its number: a stranger is not seized. */
 	if (is_dropped(tr, s) || !task_read_times(s->rq.task, &now)) {
 		finish(tr, s, CAPTURE_GONE);
@@ -155,8 +149,6 @@ static bool look(struct slot *s)
 	c->regs.raw_len = (uint32_t)iov.iov_len;
 	if (!s->target->arch->regs_parse(&c->regs) || !task_read_times(s->rq.task, &c->held))
 		return false;
-	if (target_life(s->target) != TARGET_ALIVE)
-		return false;
 	c->late_blocked = was_cut_short(&c->regs);
 	s->hook(s->ctx, s->target, &s->rq, c);
 	return true;
@@ -171,7 +163,7 @@ static void hold(struct tracer *tr, struct slot *s, int status)
 
 	c->signal = event ? 0 : WSTOPSIG(status);
 	c->in_time = arrived <= s->deadline;
-	c->t_arrived = c->in_time ? arrived : 0;
+	c->t_arrived = arrived;
 	bool seen = !s->void_ && !is_dropped(tr, s) && look(s);
 	if (seen && interrupt)
 		heal(s, c);
@@ -180,6 +172,8 @@ static void hold(struct tracer *tr, struct slot *s, int status)
 		return;
 	}
 	c->t_resumed = tracer_now();
+	/* Still the same program: so it was in the hold, and what was copied is its own. */
+	seen = seen && target_life(s->target) == TARGET_ALIVE;
 	finish(tr, s, seen ? CAPTURE_OK : CAPTURE_GONE);
 }
 
@@ -239,20 +233,11 @@ static void poll_slot(struct tracer *tr, struct slot *s)
 		finish(tr, s, CAPTURE_GONE);
 }
 
-static uint64_t step_in_time(uint64_t age)
+static uint64_t next_look(const struct slot *s, uint64_t now)
 {
-	if (age < BUSY_NS)
-		return 0;
-	return age < SHORT_NS ? SHORT_STEP_NS : LONG_STEP_NS;
-}
-
-static uint64_t step_late(uint64_t late)
-{
-	uint64_t step = late / LATE_SHARE;
-
-	if (step < LATE_STEP_NS)
+	if (s->deadline <= now)
 		return LATE_STEP_NS;
-	return step < LATE_MOST_NS ? step : LATE_MOST_NS;
+	return s->deadline - now < SPARE_STEP_NS ? s->deadline - now : SPARE_STEP_NS;
 }
 
 /* Rounds whose time is up stop being waited for. */
@@ -280,7 +265,7 @@ uint64_t tracer_poll_owed(struct tracer *tr)
 		const struct slot *s = &tr->pool[__builtin_ctzll(w)];
 
 		over |= s->deadline <= now ? w & -w : 0;
-		step = s->deadline <= now ? step_late(now - s->deadline) : step_in_time(now - s->t_begin);
+		step = next_look(s, now);
 		sleep = step < sleep ? step : sleep;
 	}
 	close_rounds(tr, over);

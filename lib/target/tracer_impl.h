@@ -27,7 +27,6 @@ struct slot {
 	const struct target *target;
 	capture_hook *hook;
 	void *ctx;
-	uint64_t t_begin;	/* when its polling began */
 	uint64_t deadline;	/* and when that ends */
 	pid_t pid;		/* of its process; good also when the target is closed */
 	pid_t wait_tid;		/* whom to wait for: its tid, or the process's after an exec */
@@ -60,6 +59,7 @@ struct rank {
 struct tracer {
 	pthread_t thread, undertaker;
 	int wake_fd;
+	int stop_fd;			/* SIGCHLD: some thread has come to its stop, some child has changed */
 	struct slot *pool;
 
 	/* the tracer thread's own */

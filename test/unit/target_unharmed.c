@@ -94,6 +94,13 @@ static void no_signal_is_lost(void **state)
 	assert_int_equal(child_stop(&c), 0);
 }
 
+static bool is_dead(void *arg)
+{
+	char state = child_state(*(pid_t *)arg);
+
+	return !state || state == 'Z';
+}
+
 /* A signal without a handler does what it does. */
 static void a_deadly_signal_kills(void **state)
 {
@@ -108,9 +115,7 @@ static void a_deadly_signal_kills(void **state)
 		probe_ask_all(&p, 0);
 		kill(c.pid, i % 2 ? SIGTERM : SIGSEGV);
 		tracer_collect(p.tracer, system_clock.mono(&system_clock) + 3000000, out, TRACER_POOL);
-		for (int tries = 0; tries < 2000 && child_state(c.pid) && child_state(c.pid) != 'Z'; tries++)
-			test_sleep_us(1000);
-		assert_true(child_state(c.pid) == 0 || child_state(c.pid) == 'Z');
+		assert_true(child_until(is_dead, &c.pid));
 		assert_true(tracer_drain(p.tracer, p.target, 2000000000));
 		probe_close(&p);
 		child_kill(&c);
@@ -243,7 +248,7 @@ static void check_waits(int (*body)(struct child_shared *s, void *arg), int capt
 	assert_true(child_counts(&c));
 	print_message("%d captures, %d late-blocked, %d healed, the child saw EINTR %d times\n", captures,
 		      late, healed, (int)c.shared->errors);
-	assert_true(healed > captures / 20);	/* else nothing was tried */
+	assert_true(healed > captures / 100);	/* else nothing was tried */
 	assert_int_equal(c.shared->errors, 0);
 	probe_close(&p);
 	assert_int_equal(child_stop(&c), 0);
