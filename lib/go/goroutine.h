@@ -85,6 +85,15 @@ struct go_labels {
 };
 
 /*
+ * A number that tells label sets apart without reading their strings: it stands for where the
+ * strings are. Equal marks of one address at two times: the memory has not been given to another
+ * set meanwhile. A few reads, no allocation, static errors only: fit for a hold. &err_corrupt also
+ * for sets of more than some hundred labels.
+ */
+struct error *go_labels_mark(const struct go_layout *l, const struct target *t, gaddr_t labels,
+			     uint64_t *ret);
+
+/*
  * Reads what g.labels points to; either layout (map up to 1.23, sorted list from 1.24), sorted by
  * key, a key once. Contents count only if g.labels still holds the same pointer after the read:
  * that check is the caller's. &err_fault, &err_corrupt: unknown labels, not no labels.

@@ -11,12 +11,14 @@
  */
 #include <string.h>
 
+#include "base/map.h"
 #include "go/go_impl.h"
 
 enum {
 	COUNT_MAX = 1 << 16,		/* no program has that many labels on a goroutine */
 	STRING_MAX = 1 << 30,		/* longer is garbage and not a string */
 	BUCKETS_MAX = 1 << 12,		/* looked at, overflow ones included */
+	BUCKETS_MARKED = 16,		/* the same for a mark, which is made while a thread is held */
 	BATCH = 64,			/* strings fetched by one system call */
 
 	/* A bucket of map[string]string; the same in every version that has them. */
@@ -149,9 +151,9 @@ static struct error *walk_table(struct map_walk *w, gaddr_t table, uint64_t n, b
 }
 
 static struct error *read_map(const struct go_layout *l, const struct target *t, gaddr_t labels,
-			      struct pairs *ret)
+			      uint32_t budget, struct pairs *ret)
 {
-	struct map_walk w = { t, BUCKETS_MAX, ret };
+	struct map_walk w = { t, budget, ret };
 	struct error *err;
 	uint64_t map;
 	struct hmap h;
@@ -278,6 +280,27 @@ static void sort_unique(struct go_labels *l)
 	l->n = n;
 }
 
+/* ---- what is asked ---- */
+
+static struct error *read_pairs(const struct go_layout *l, const struct target *t, gaddr_t labels,
+				uint32_t budget, struct pairs *ret)
+{
+	if (go_has(l, GO_HMAP_BUCKETS))
+		return read_map(l, t, labels, budget, ret);
+	return read_list(t, labels, ret);
+}
+
+struct error *go_labels_mark(const struct go_layout *l, const struct target *t, gaddr_t labels,
+			     uint64_t *ret)
+{
+	struct pairs pairs = { .seen = 0 };
+	struct error *err = read_pairs(l, t, labels, BUCKETS_MARKED, &pairs);
+
+	if (!err)
+		*ret = hash_bytes(pairs.v, pairs.n * sizeof(pairs.v[0])) ^ pairs.seen;
+	return err;
+}
+
 struct error *go_labels_read(struct go_runtime *rt, const struct target *t, gaddr_t labels,
 			     struct go_labels *ret)
 {
@@ -289,10 +312,7 @@ struct error *go_labels_read(struct go_runtime *rt, const struct target *t, gadd
 		ret->truncated = false;
 		return NULL;
 	}
-	if (go_has(&rt->layout, GO_HMAP_BUCKETS))
-		err = read_map(&rt->layout, t, labels, &pairs);
-	else
-		err = read_list(t, labels, &pairs);
+	err = read_pairs(&rt->layout, t, labels, BUCKETS_MAX, &pairs);
 	if (err)
 		return err;
 	ret->n = 0;

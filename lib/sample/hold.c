@@ -2,7 +2,7 @@
  * hold.c: what is copied while a thread is held, and nothing else: no allocation, no lock, no
  * look-up of a name. Two or three reads, a few microseconds.
  *
- *	note:   [ m ][ current g ]
+ *	note:   [ m ][ current g ][ mark of its labels ]
  *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
  *	        3. the system stack, when SP stands on the signal stack
  *
@@ -147,6 +147,31 @@ static bool read_curg(const struct target *t, const struct hold_plan *plan, cons
 	return !target_read_v(t, g, 1) && g->done == plan->g_span;
 }
 
+/*
+ * What a label pointer leads to may be another set's as soon as the goroutine goes on: the mark
+ * says later whether it still is this one's.
+ */
+static void note_labels(const struct target *t, const struct hold_plan *plan, struct capture *c,
+			const struct g_look *g)
+{
+	uint64_t mark;
+
+	if (!g->labels || go_labels_mark(&plan->layout, t, g->labels, &mark))
+		return;
+	memcpy(c->note + c->note_len, &mark, sizeof(mark));
+	c->note_len += sizeof(mark);
+}
+
+bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint64_t *mark)
+{
+	uint32_t at = plan->m_span + plan->g_span;
+
+	if (c->note_len != at + sizeof(*mark))
+		return false;
+	memcpy(mark, c->note + at, sizeof(*mark));
+	return true;
+}
+
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
 {
 	const struct hold_plan *plan = ctx;
@@ -158,7 +183,7 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 	struct m_look m;
 	struct g_look g;
 
-	if (plan->m_span + plan->g_span > sizeof(c->note) ||
+	if (plan->m_span + plan->g_span + sizeof(uint64_t) > sizeof(c->note) ||
 	    target_read_v(t, v, !rq->hint[0] ? 1 : rq->hint[1] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);
@@ -170,6 +195,7 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 		c->note_len += plan->g_span;
 		g_parse(&plan->layout, m.curg, v[2].buf, &g);
 		copy_stacks(t, plan, c, &m, &g);
+		note_labels(t, plan, c, &g);
 	} else {
 		copy_stacks(t, plan, c, &m, NULL);
 	}
@@ -184,7 +210,7 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 	m_parse(&plan->layout, th->m, c->note, m);
 	if (!th->procid || m->procid != th->procid)
 		return false;
-	if (m->curg && c->note_len == plan->m_span + plan->g_span) {
+	if (m->curg && c->note_len >= plan->m_span + plan->g_span) {
 		g_parse(&plan->layout, m->curg, c->note + plan->m_span, curg);
 		/* Between two goroutines m.curg may be one that has left already: the g tells. */
 		*has_curg = curg->goid != 0 && curg->m == th->m;

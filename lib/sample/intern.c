@@ -3,7 +3,7 @@
  * asks for names, and it asks for each pc, state and label set once.
  *
  * A label set is an immutable object of the target, but its memory may be collected and used for
- * another set; so a set is read again when a goroutine that carries it has run since.
+ * another set. Its mark tells: a set is read once, and believed while the mark is equal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,9 @@ struct frame_list {
 };
 
 struct label_set {
-	profile_id id;
-	uint32_t tick;		/* when it was read */
+	profile_id id;		/* PROFILE_LABELS_UNKNOWN: it could not be read */
+	uint64_t mark;		/* go_labels_mark of the set that `id` stands for */
+	uint32_t tick;		/* when the mark was last found equal; 0: never */
 };
 
 enum {
@@ -304,38 +305,77 @@ static struct error *label_slot(struct intern *in, gaddr_t labels, uint32_t *at)
 	return err;
 }
 
+/* Reads a set and its mark; the mark must be the same before and after. */
+static struct error *read_set(struct intern *in, const struct target *t, gaddr_t labels,
+			      struct label_set *set)
+{
+	const struct go_layout *l = go_runtime_layout(in->rt);
+	struct label_set fresh = { .id = PROFILE_LABELS_UNKNOWN };
+	uint64_t after = 0;
+	struct error *err = go_labels_mark(l, t, labels, &fresh.mark);
+
+	if (!err && set->tick && set->id != PROFILE_LABELS_UNKNOWN && set->mark == fresh.mark)
+		return NULL;
+	if (!err)
+		err = go_labels_read(in->rt, t, labels, in->scratch);
+	if (!err)
+		err = go_labels_mark(l, t, labels, &after);
+	if (!err && after == fresh.mark)
+		err = store_labels(in, in->scratch, &fresh.id);
+	if (err && error_is_fatal(err))
+		return err;
+	error_free(err);
+	*set = fresh;
+	return NULL;
+}
+
+/* False: labels are not read at all here, and *ret says what to say instead. */
+static bool can_have_labels(const struct intern *in, gaddr_t labels, profile_id *ret)
+{
+	bool known = go_runtime_caps(in->rt) & GO_CAP_LABELS;
+
+	*ret = labels && !known ? PROFILE_LABELS_UNKNOWN : PROFILE_LABELS_NONE;
+	return labels && known;
+}
+
 struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t labels,
 			    uint32_t tick, profile_id *ret)
 {
-	struct error *err;
+	struct error *err = NULL;
+	struct label_set *set;
 	uint32_t at;
 
-	if (!labels) {
-		*ret = PROFILE_LABELS_NONE;
+	if (!can_have_labels(in, labels, ret))
 		return NULL;
-	}
-	if (!(go_runtime_caps(in->rt) & GO_CAP_LABELS)) {
-		*ret = PROFILE_LABELS_UNKNOWN;
-		return NULL;
-	}
 	err = label_slot(in, labels, &at);
 	if (err)
 		return err;
-	if (in->label_sets[at].tick != tick) {
-		err = go_labels_read(in->rt, t, labels, in->scratch);
-		if (!err)
-			err = store_labels(in, in->scratch, &in->label_sets[at].id);
-		else if (!error_is_fatal(err)) {
-			error_free(err);
-			in->label_sets[at].id = PROFILE_LABELS_UNKNOWN;
-			err = NULL;
-		}
-		if (err)
-			return err;
-		in->label_sets[at].tick = tick;
-	}
-	*ret = in->label_sets[at].id;
-	return NULL;
+	set = &in->label_sets[at];
+	if (set->tick != tick)
+		err = read_set(in, t, labels, set);
+	set->tick = tick;
+	*ret = set->id;
+	return err;
+}
+
+struct error *intern_labels_marked(struct intern *in, const struct target *t, gaddr_t labels,
+				   uint64_t mark, profile_id *ret)
+{
+	struct error *err = NULL;
+	struct label_set *set;
+	uint32_t at;
+
+	if (!can_have_labels(in, labels, ret))
+		return NULL;
+	err = label_slot(in, labels, &at);
+	if (err)
+		return err;
+	set = &in->label_sets[at];
+	if (!set->tick || set->id == PROFILE_LABELS_UNKNOWN || set->mark != mark)
+		err = read_set(in, t, labels, set);
+	set->tick = set->tick ? set->tick : 1;
+	*ret = set->mark == mark ? set->id : PROFILE_LABELS_UNKNOWN;
+	return err;
 }
 
 /* ---- tracks ---- */

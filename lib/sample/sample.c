@@ -120,7 +120,6 @@ static struct error *do_tick(struct sampler *s, bool late)
 		return err;
 	s->looks->begin(s->looks, s->tick, late);
 	timely_leave();
-	guess_labels(s);
 	s->n_jobs = 0;
 	s->alive = 0;
 	err = gs_update(&s->gs, &s->reader);

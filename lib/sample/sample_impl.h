@@ -132,17 +132,10 @@ struct thread;
 /* What the hook left in the note. False: no m, or one that is not this thread's (procid differs). */
 bool hold_read(const struct hold_plan *plan, const struct capture *c, const struct thread *th,
 	       struct m_look *m, struct g_look *curg, bool *has_curg);
+/* The mark of its goroutine's labels; false: it has none, or they could not be marked. */
+bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint64_t *mark);
 
 /* ---- threads.c ---- */
-
-/* What was known of a thread's goroutine when a capture of it was asked for. */
-struct thread_guess {
-	gaddr_t g;		/* 0: none */
-	gaddr_t labels;		/* its g.labels, and the set they stood for at that time */
-	profile_id labels_id;
-	bool fresh;		/* labels not read yet */
-	bool known;		/* they were read and the pointer held */
-};
 
 struct thread {
 	pid_t tid;
@@ -157,7 +150,6 @@ struct thread {
 	uint32_t n_looks, cap_looks;
 	gaddr_t m;			/* 0: no Go thread */
 	uint64_t procid;		/* its id as the runtime knows it */
-	struct thread_guess guess;
 	bool tracked;			/* has an open interval under its own key */
 	uint32_t captured_tick;
 };
@@ -246,11 +238,14 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret);
 struct error *intern_state(struct intern *in, const struct g_look *g, profile_id *ret);
 /*
- * Label set of g.labels. A set is read again once per tick in which a goroutine that carries it
- * has run (`tick` differs), as its memory may have been reused.
+ * The label set at g.labels as it is now; whether the goroutine still holds it is the caller's
+ * question. Looked at once per tick (`tick`, from 1) at most.
  */
 struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t labels,
 			    uint32_t tick, profile_id *ret);
+/* The set that had this mark (go_labels_mark); PROFILE_LABELS_UNKNOWN when it is no longer there. */
+struct error *intern_labels_marked(struct intern *in, const struct target *t, gaddr_t labels,
+				   uint64_t mark, profile_id *ret);
 struct error *intern_track(struct intern *in, const struct g_look *g, bool system);
 /* A thread under its own key: "[Go runtime]" or "[non-Go]". */
 struct error *intern_thread_track(struct intern *in, uint64_t key, bool has_m);

@@ -56,8 +56,6 @@ uint64_t sampler_random(struct sampler *s);
 
 /* look_done: one captured thread, a look at a goroutine or at a thread that runs none. */
 struct error *see_thread(void *ctx, const struct look *look);
-/* Reads the labels of the goroutines whose threads were just asked for. */
-void guess_labels(struct sampler *s);
 /* Goroutines that only captured threads told of and that ended before any pass saw them. */
 void end_orphans(struct sampler *s);
 /* Threads under keys of their own that were not captured this time. */

@@ -7,59 +7,17 @@
 
 #include "sample/sampler_impl.h"
 
-/*
- * ---- labels ----
- *
- * What a label pointer leads to counts only while the goroutine still holds it: afterwards the
- * collector may give the memory to another set. Reading it in the hold would double the hold; so
- * it is read beside the capture, at the tick, and compared with the pointer that the hold saw.
- */
-
-/* The set that the goroutine at `g` carries now. False: it changed meanwhile, or cannot be read. */
-static bool read_labels(struct sampler *s, gaddr_t g, gaddr_t *labels, profile_id *id)
+static struct error *labels_of(struct sampler *s, const struct capture *c, const struct g_look *g,
+			       profile_id *ret)
 {
-	const struct target *t = s->reader.target;
-	gaddr_t at = g + s->reader.layout->f[GO_G_LABELS].offset;
-	gaddr_t after;
-	struct error *err = target_read_u64(t, at, labels);
+	uint64_t mark;
+	struct error *err = NULL;
 
-	if (!err)
-		err = intern_labels(&s->intern, t, *labels, s->tick, id);
-	if (!err)
-		err = target_read_u64(t, at, &after);
-	if (err) {
-		error_free(err);
-		return false;
-	}
-	return after == *labels;
-}
-
-void guess_labels(struct sampler *s)
-{
-	for (uint32_t i = 0; i < s->threads.n; i++) {
-		struct thread_guess *guess = &s->threads.v[i]->guess;
-
-		if (!guess->fresh)
-			continue;
-		guess->fresh = false;
-		guess->known = guess->g && read_labels(s, guess->g, &guess->labels, &guess->labels_id);
-	}
-}
-
-static profile_id labels_of(struct sampler *s, const struct thread *th, const struct g_look *g)
-{
-	profile_id id = PROFILE_LABELS_UNKNOWN;
-	gaddr_t labels;
-
-	if (!g->labels)
-		return PROFILE_LABELS_NONE;
-	if (th->guess.known && th->guess.g == g->g && th->guess.labels == g->labels)
-		return th->guess.labels_id;
-	/* A wrong guess: perhaps it still carries what it carried then. */
-	if (read_labels(s, g->g, &labels, &id) && labels == g->labels)
-		return id;
-	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, 1);
-	return PROFILE_LABELS_UNKNOWN;
+	*ret = g->labels ? PROFILE_LABELS_UNKNOWN : PROFILE_LABELS_NONE;
+	if (g->labels && hold_read_mark(&s->plan, c, &mark))
+		err = intern_labels_marked(&s->intern, s->reader.target, g->labels, mark, ret);
+	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, *ret == PROFILE_LABELS_UNKNOWN);
+	return err;
 }
 
 /* Key, state and labels of what a captured thread was doing. */
@@ -72,7 +30,8 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
 		o->key = g->goid;
 		err = profile_has_track(s->profile, g->goid) ? NULL : intern_track(&s->intern, g, false);
-		o->labels = labels_of(s, look->thread, g);
+		if (!err)
+			err = labels_of(s, look->capture, g, &o->labels);
 		return err ? err : intern_state(&s->intern, g, &o->state);
 	}
 	look->thread->tracked = true;

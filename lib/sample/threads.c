@@ -282,8 +282,7 @@ static bool request(struct thread *th, const struct reader *r, struct tracer *tr
 }
 
 /* Which goroutine each runs now: a guess for the hook, which then needs one read less. */
-static void guess_goroutines(struct threads *ts, const struct reader *r, struct capture_request *rq,
-			     size_t n)
+static void guess_goroutines(const struct reader *r, struct capture_request *rq, size_t n)
 {
 	gaddr_t at = r->layout->f[GO_M_CURG].offset;
 
@@ -298,11 +297,6 @@ static void guess_goroutines(struct threads *ts, const struct reader *r, struct 
 		}
 		if (target_read_v(r->target, v, k))
 			return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		struct thread *th = threads_find(ts, rq[i].cookie);
-
-		th->guess = (struct thread_guess){ .g = rq[i].hint[1], .fresh = true };
 	}
 }
 
@@ -320,7 +314,7 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 		if ((hot || i % COLD_SHARE == phase) && request(th, r, tr, &rq[n]))
 			n++;
 	}
-	guess_goroutines(ts, r, rq, n);
+	guess_goroutines(r, rq, n);
 	return n;
 }
 

@@ -151,7 +151,10 @@ func TestCrewUnharmed(t *testing.T) {
 		}
 		for i := 0; i < 20; i++ {
 			pid := c.again()
-			attach(t, pid, 150*time.Millisecond)
+			g := record(t, nil, "attach", "--duration", "150ms", fmt.Sprint(pid))
+			if status := g.wait(10 * time.Second); status != 0 && !c.ended() { // its work may be done just then
+				t.Fatalf("goprof attach: status %d\n%s", status, g.err())
+			}
 			c.unharmed(pid)
 			if i%5 == 4 {
 				c.progresses()
