@@ -3,104 +3,7 @@
  * that freed or hostile memory can look like: it must end as an error or as a marked cut, in
  * bounded time, never as other labels.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "fake/target_fake.h"
-#include "go/go_impl.h"
-
-enum {
-	LABELS = 0x1000, HMAP = 0x2000, ITEMS = 0x10000, TABLE = 0x100000, OLD = 0x200000,
-	OVERFLOW = 0x300000, TEXT = 0x400000, TEXT_SIZE = 0x40000, BUCKET = 272,
-};
-
-/* A target, a runtime with a row's layout, and a place where strings are put. */
-struct world {
-	struct target *t;
-	struct go_runtime *rt;
-	uint64_t text_end;
-};
-
-static void setup_minor(struct world *w, int minor)
-{
-	assert_null(target_fake_create(&w->t));
-	w->rt = calloc(1, sizeof(*w->rt));
-	assert_non_null(w->rt);
-	assert_true(go_layout_row(minor, &w->rt->layout));
-	w->rt->has_layout = true;
-	target_fake_add(w->t, TEXT, NULL, TEXT_SIZE);
-	w->text_end = TEXT;
-}
-
-static void teardown(struct world *w)
-{
-	target_close(w->t);
-	free(w->rt);
-}
-
-static void put_string(struct world *w, uint64_t ret[2], const char *s)
-{
-	ret[0] = w->text_end;
-	ret[1] = strlen(s);
-	assert_true(w->text_end + ret[1] < TEXT + TEXT_SIZE);
-	if (ret[1])
-		target_fake_poke(w->t, w->text_end, s, ret[1]);
-	w->text_end += ret[1];
-}
-
-static struct go_labels *read_labels(struct world *w)
-{
-	struct go_labels *l = calloc(1, sizeof(*l));
-	struct error *err = go_labels_read(w->rt, w->t, LABELS, l);
-
-	assert_null(err);
-	return l;
-}
-
-static void expect_error(struct world *w, struct error *want)
-{
-	_cleanup_free_ struct go_labels *l = calloc(1, sizeof(*l));
-
-	assert_ptr_equal(go_labels_read(w->rt, w->t, LABELS, l), want);
-	assert_int_equal(l->n, 0);
-}
-
-static void expect_label(const struct go_labels *l, uint32_t i, const char *key, const char *value)
-{
-	assert_true(i < l->n);
-	assert_int_equal(l->v[i].key_len, strlen(key));
-	assert_memory_equal(l->v[i].key, key, strlen(key));
-	assert_int_equal(l->v[i].value_len, strlen(value));
-	assert_memory_equal(l->v[i].value, value, strlen(value));
-}
-
-/* ---- the list ---- */
-
-static void put_slice(struct world *w, uint64_t ptr, uint64_t len, uint64_t cap)
-{
-	target_fake_add(w->t, LABELS, (uint64_t[]){ ptr, len, cap }, 24);
-}
-
-static void put_list(struct world *w, const char *const (*kv)[2], size_t n)
-{
-	uint64_t (*items)[4] = calloc(n + 1, sizeof(*items));
-
-	assert_non_null(items);
-	for (size_t i = 0; i < n; i++) {
-		put_string(w, items[i], kv[i][0]);
-		put_string(w, items[i] + 2, kv[i][1]);
-	}
-	target_fake_add(w->t, ITEMS, items, n * 32);
-	put_slice(w, ITEMS, n, n);
-	free(items);
-}
+#include "go_labels_world.h"
 
 static void test_no_labels(void **state)
 {
@@ -303,30 +206,6 @@ static void test_more_text_than_fits(void **state)
 
 /* ---- the map ---- */
 
-static void put_hmap(struct world *w, uint64_t count, uint8_t b, uint64_t buckets, uint64_t old)
-{
-	uint8_t h[48] = { 0 };
-
-	memcpy(h, &count, 8);
-	h[9] = b;
-	memcpy(h + 16, &buckets, 8);
-	memcpy(h + 24, &old, 8);
-	target_fake_add(w->t, HMAP, h, sizeof(h));
-	target_fake_add(w->t, LABELS, (uint64_t[]){ HMAP }, 8);
-}
-
-static void put_slot(struct world *w, gaddr_t bucket, int slot, uint8_t tophash, const char *key,
-		     const char *value)
-{
-	uint64_t s[2];
-
-	target_fake_poke(w->t, bucket + slot, &tophash, 1);
-	put_string(w, s, key);
-	target_fake_poke(w->t, bucket + 8 + slot * 16, s, 16);
-	put_string(w, s, value);
-	target_fake_poke(w->t, bucket + 136 + slot * 16, s, 16);
-}
-
 static void test_map_of_one_bucket(void **state)
 {
 	struct world w;
@@ -520,70 +399,6 @@ static void test_map_of_very_many(void **state)
 	teardown(&w);
 }
 
-static uint64_t mark(struct world *w)
-{
-	uint64_t m;
-
-	assert_null(go_labels_mark(&w->rt->layout, w->t, LABELS, &m));
-	return m;
-}
-
-/* Equal while the set is the same; another set at the same address differs, also by order or number. */
-static void test_marks_tell_lists_apart(void **state)
-{
-	static const char *const kv[][2] = { { "a", "1" }, { "b", "2" } };
-	uint64_t item[4], first, other;
-	struct world w;
-
-	(void)state;
-	setup_minor(&w, 26);
-	put_list(&w, kv, 2);
-	first = mark(&w);
-	assert_int_equal(mark(&w), first);
-	put_string(&w, item, "1");	/* an equal string elsewhere: another set */
-	target_fake_poke_u64(w.t, ITEMS + 16, item[0]);
-	other = mark(&w);
-	assert_int_not_equal(other, first);
-	target_fake_poke_u64(w.t, LABELS + 8, 1);
-	assert_int_not_equal(mark(&w), other);
-	assert_int_not_equal(mark(&w), first);
-	target_fake_poke_u64(w.t, LABELS, 0);
-	assert_ptr_equal(go_labels_mark(&w.rt->layout, w.t, LABELS, &first), &err_corrupt);
-	teardown(&w);
-}
-
-static void test_marks_tell_maps_apart(void **state)
-{
-	struct world w;
-	uint64_t first;
-
-	(void)state;
-	setup_minor(&w, 19);
-	put_hmap(&w, 1, 0, TABLE, 0);
-	target_fake_add(w.t, TABLE, NULL, BUCKET);
-	put_slot(&w, TABLE, 0, 200, "zone", "eu");
-	first = mark(&w);
-	assert_int_equal(mark(&w), first);
-	put_slot(&w, TABLE, 0, 200, "zone", "us");
-	assert_int_not_equal(mark(&w), first);
-	teardown(&w);
-}
-
-/* A mark is made while a thread is held: what would take long is refused at once. */
-static void test_marks_are_cheap(void **state)
-{
-	struct world w;
-	uint64_t m;
-
-	(void)state;
-	setup_minor(&w, 19);
-	put_hmap(&w, 1000, 10, TABLE, 0);
-	target_fake_add(w.t, TABLE, NULL, BUCKET << 10);
-	assert_ptr_equal(go_labels_mark(&w.rt->layout, w.t, LABELS, &m), &err_corrupt);
-	assert_true(target_fake_reads(w.t) < 40);
-	teardown(&w);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -606,9 +421,6 @@ int main(void)
 		cmocka_unit_test(test_map_headers_that_lie),
 		cmocka_unit_test(test_map_faults),
 		cmocka_unit_test(test_map_of_very_many),
-		cmocka_unit_test(test_marks_tell_lists_apart),
-		cmocka_unit_test(test_marks_tell_maps_apart),
-		cmocka_unit_test(test_marks_are_cheap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
