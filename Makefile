@@ -56,9 +56,7 @@ program   := $(if $(wildcard cmd/main.c),$(B)/goprof)
 
 # ---- what it needs: pkg-config name or header, and the Debian package ------------------------
 
-packages := libelf:libelf-dev libdw:libdw-dev libunwind-ptrace:libunwind-dev \
-	libunwind-generic:libunwind-dev libcjson:libcjson-dev libcurl:libcurl4-openssl-dev \
-	zlib:zlib1g-dev libprotobuf-c:libprotobuf-c-dev libxxhash:libxxhash-dev
+packages := libcjson:libcjson-dev libcurl:libcurl4-openssl-dev zlib:zlib1g-dev libprotobuf-c:libprotobuf-c-dev libxxhash:libxxhash-dev
 test_packages := cmocka:libcmocka-dev
 
 goals := $(or $(MAKECMDGOALS),all)
@@ -70,6 +68,9 @@ pkg_missing = $(foreach p,$(1),$(shell $(PKG_CONFIG) --exists $(call pkg_name,$(
 	echo $(lastword $(subst :, ,$(p)))))
 
 ifneq ($(building),)
+ifeq ($(shell command -v $(firstword $(CC))),)
+$(error $(firstword $(CC)) is missing. Install it: apt-get install $(firstword $(CC)) libc6-dev)
+endif
 ifeq ($(shell command -v $(PKG_CONFIG)),)
 $(error pkg-config is missing. Install it: apt-get install pkg-config)
 endif
@@ -126,8 +127,8 @@ fuzz_bin := $(patsubst test/fuzz/%.c,$(O)/fuzz/%,$(wildcard test/fuzz/*.c))
 fuzz_lib := $(filter lib/base/% lib/target/% lib/image/% lib/insn/% lib/go/%,$(lib_src)) \
 	$(filter test/fake/go_image_fake.c test/fake/target_fake.c,$(fake_src))
 fuzz: $(fuzz_bin)
-	$(Q)for f in $(abspath $^); do mkdir -p $$f.corpus && cd $(O)/fuzz && \
-		$$f -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 $$f.corpus || exit 1; done
+	$(Q)cd $(O)/fuzz && for f in $(notdir $^); do mkdir -p $$f.corpus && \
+		./$$f -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 $$f.corpus || exit 1; done
 
 $(O)/fuzz/%: test/fuzz/%.c $(fuzz_lib)
 	@mkdir -p $(@D)

@@ -16,8 +16,8 @@
 #include "base/stop.h"
 #include "cmd/command.h"
 #include "cmd/options.h"
-#include "cmd/program.h"
 #include "cmd/recording.h"
+#include "cmd/refused.h"
 #include "cmd/report.h"
 #include "cmd/session.h"
 #include "cmd/signals.h"
@@ -49,30 +49,12 @@ static void attach_deinit(struct attach *a)
 	signals_close(&a->signals);
 }
 
-static struct error *read_pid(const char *word, pid_t *ret)
-{
-	uint64_t n;
-
-	if (!number_parse(word, &n)) {
-		struct error *err = error_new(ERROR_USAGE, "'%s' is not the id of a process", word);
-
-		return program_is_executable(word) ?
-			error_todo(err, "to start it: goprof run %s", word) : err;
-	}
-	if (n == 0 || n > INT32_MAX)
-		return error_new(ERROR_NO_PROCESS, "there is no process %s", word);
-	if ((pid_t)n == getpid())
-		return error_new(ERROR_USAGE, "goprof cannot profile itself");
-	*ret = (pid_t)n;
-	return NULL;
-}
-
 static struct error *start(struct attach *a)
 {
 	struct session_setup setup = {
 		.options = a->o, .name = a->o->words[0], .command = a->o->words[0],
 	};
-	struct error *err = read_pid(a->o->words[0], &a->pid);
+	struct error *err = pid_read(a->o->command, a->o->words[0], &a->pid);
 
 	if (!err)
 		err = session_create(&setup, &a->session);
@@ -210,6 +192,7 @@ static void report(const struct attach *a)
 		if (parts > 1)
 			report_part_text(v->exe, v->go_version, v->ns, &b);
 		summary.colour = options_colour(STDERR_FILENO);
+		summary.mode = (enum profile_mode)a->o->mode;
 		summary_text(&summary, &b);
 	}
 	session_files_text(a->session, &b);

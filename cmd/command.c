@@ -7,9 +7,11 @@
  */
 #include "cmd/command.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +21,8 @@
 #include "base/log.h"
 #include "cmd/options.h"
 #include "cmd/program.h"
+#include "cmd/refused.h"
+#include "cmd/summary.h"
 #include "cmd/words.h"
 #include "target/tracer.h"
 
@@ -26,12 +30,23 @@
 #error "GOPROF_VERSION comes from the Makefile"
 #endif
 
+#define EXIT_STATUSES \
+	"Exit status: 0 good, 2 usage, 64 not Go, 65 Go but not supported, 66 no such\n" \
+	"process or file, 67 not permitted, 68 traced by another, 69 the kernel lacks\n" \
+	"something, 70 internal, 73 output, 74 network.\n"
+
 static const char run_more[] =
-	"The exit status is CMD's (128 + n when signal n killed it), whatever became of\n"
-	"the profile; 125, 126 and 127 only when CMD was not started.\n";
+	"Exit status: CMD's own; 128+n for signal n; 125, 126, 127 as env(1) if it was not\n"
+	"started.\n";
 static const char attach_more[] =
 	"Ends after --duration, at Ctrl-C or when the process ends; the process runs on.\n"
-	"SIGUSR1 closes the current window and writes it.\n";
+	"SIGUSR1 closes the current window and writes it.\n" EXIT_STATUSES;
+static const char dump_more[] =
+	"The text is that of a Go traceback and goes to stdout; the process runs on.\n"
+	"Example: goprof dump 4711 >goroutines.txt\n" EXIT_STATUSES;
+static const char info_more[] =
+	"A file is only read. Of a process more can be told; it is not stopped.\n"
+	"Example: goprof info ./app\n" EXIT_STATUSES;
 
 const struct command command_table[] = {
 	{
@@ -48,12 +63,13 @@ const struct command command_table[] = {
 	{
 		.name = "dump", .bit = COMMAND_DUMP, .words = "PID", .min = 1, .max = 1,
 		.missing = "the id of a process", .usage = ERROR_USAGE,
-		.help = "print every goroutine once", .execute = dump_command,
+		.help = "print every goroutine once", .more = dump_more, .execute = dump_command,
 	},
 	{
 		.name = "info", .bit = COMMAND_INFO, .words = "PID|FILE", .min = 1, .max = 1,
 		.missing = "the id of a process or a file", .usage = ERROR_USAGE,
-		.help = "tell what goprof can find in a program", .execute = info_command,
+		.help = "tell what goprof can find in a program", .more = info_more,
+		.execute = info_command,
 	},
 	{ .name = NULL },
 };
@@ -76,17 +92,27 @@ const char *goprof_version(void)
 	return GOPROF_VERSION;
 }
 
+enum { PREFIX_COLUMNS = sizeof("goprof: ") - 1 };
+
+static void add_said(struct buf *b, const char *text)
+{
+	buf_adds(b, "goprof: ");
+	summary_wrap(b, PREFIX_COLUMNS, PREFIX_COLUMNS, text);
+	buf_addc(b, '\n');
+}
+
 void error_text(const struct error *err, struct buf *b)
 {
-	buf_addf(b, "goprof: %s\n", err->what);
+	add_said(b, err->what);
 	if (err->why)
-		buf_addf(b, "  why   %s\n", err->why);
+		summary_paragraph(b, "why ", err->why);
 	if (err->todo)
 		buf_addf(b, "  do    %s\n", err->todo);
 }
 
 void say(const char *fmt, ...)
 {
+	_cleanup_(buf_deinit) struct buf b = { 0 };
 	_cleanup_free_ char *text = NULL;
 	va_list ap;
 	int n;
@@ -98,22 +124,23 @@ void say(const char *fmt, ...)
 		text = NULL;
 		return;
 	}
-	fprintf(stderr, "goprof: %s\n", text);
+	buf_init(&b);
+	add_said(&b, text);
+	if (!b.failed)
+		fwrite(b.data, 1, b.len, stderr);
 }
 
-/* An executable file that was meant to be run, or a mistyped command. */
-static struct error *unknown_command(const char *word)
+/* The command that a first word which is none stands for: "" none, else with a space behind. */
+static const char *meant(const char *word, bool *replaces)
 {
-	struct error *err = error_new(ERROR_USAGE, "unknown command '%s'", word);
 	const char *near = NULL;
 	unsigned int least = UINT32_MAX;
 
+	*replaces = false;
 	if (program_is_executable(word))
-		return error_todo(err, strchr(word, '/') ?
-				  "goprof run %s      (goprof --help lists the commands)" :
-				  "goprof run ./%s      (goprof --help lists the commands)", word);
+		return strchr(word, '/') ? "run " : "run ./";
 	if (word[0] && word[strspn(word, "0123456789")] == 0)
-		return error_todo(err, "goprof attach %s      (goprof --help lists the commands)", word);
+		return "attach ";
 	for (const struct command *c = command_table; c->name; c++) {
 		unsigned int d = words_distance(word, c->name);
 
@@ -122,30 +149,60 @@ static struct error *unknown_command(const char *word)
 		near = c->name;
 		least = d;
 	}
-	if (near)
-		return error_todo(err, "goprof %s      (goprof --help lists the commands)", near);
-	if (strchr(word, '/'))
-		return error_todo(err, "goprof run %s      (goprof --help lists the commands)", word);
-	return error_todo(err, "goprof --help lists the commands");
+	*replaces = near != NULL;
+	return near ? near : strchr(word, '/') ? "run " : NULL;
+}
+
+/* An executable file that was meant to be run, or a mistyped command; what follows it is kept. */
+static struct error *unknown_command(char *const *argv)
+{
+	struct error *err = error_new(ERROR_USAGE, "unknown command '%s'", argv[0]);
+	_cleanup_(buf_deinit) struct buf line = { 0 };
+	bool replaces;
+	const char *command = meant(argv[0], &replaces);
+
+	if (!command)
+		return error_todo(err, "goprof --help lists the commands");
+	buf_init(&line);
+	buf_adds(&line, command);
+	if (!replaces)
+		shell_word_add(&line, argv[0]);
+	command_line_add(&line, argv + 1);
+	return error_todo(err, "goprof %s      (goprof --help lists the commands)",
+			  line.data ? line.data : "");
+}
+
+struct error *print(const struct buf *b)
+{
+	struct error *err = buf_error(b);
+	int number;
+
+	if (err || !b->len)
+		return err;
+	errno = 0;
+	if (fwrite(b->data, 1, b->len, stdout) == b->len && fflush(stdout) == 0)
+		return NULL;
+	number = errno;
+	return number == EPIPE ? NULL : error_why(error_new(ERROR_OUTPUT, "cannot write to stdout"), "%s",
+						  strerror(number));
 }
 
 static struct error *print_help(const struct command *c)
 {
 	_cleanup_(buf_deinit) struct buf b = { 0 };
-	struct error *err;
 
 	buf_init(&b);
 	help_text(c, &b);
-	err = buf_error(&b);
-	if (!err && (fwrite(b.data, 1, b.len, stdout) != b.len || fflush(stdout) != 0))
-		err = error_new(ERROR_OUTPUT, "cannot write to stdout");
-	return err;
+	return print(&b);
 }
 
 static struct error *print_version(void)
 {
-	printf("goprof %s\n", goprof_version());
-	return fflush(stdout) == 0 ? NULL : error_new(ERROR_OUTPUT, "cannot write to stdout");
+	_cleanup_(buf_deinit) struct buf b = { 0 };
+
+	buf_init(&b);
+	buf_addf(&b, "goprof %s\n", goprof_version());
+	return print(&b);
 }
 
 /* "goprof help run" is "goprof run --help". */
@@ -155,10 +212,10 @@ static struct error *without_command(char *const *argv)
 	struct error *err;
 
 	if (strcmp(argv[0], "help") == 0)
-		return argv[1] && !command_find(argv[1]) ? unknown_command(argv[1]) :
+		return argv[1] && !command_find(argv[1]) ? unknown_command(argv + 1) :
 			print_help(argv[1] ? command_find(argv[1]) : NULL);
 	if (argv[0][0] != '-')
-		return unknown_command(argv[0]);
+		return unknown_command(argv);
 	err = options_parse(&no_command, argv, getenv, &o);
 	if (err)
 		return err;
@@ -184,7 +241,7 @@ static struct error *with_command(const struct command *c, char *const *argv,
 		return print_version();
 	o.inherited = inherited;
 	log_set_level(o.verbose ? LOG_INFO : LOG_QUIET);
-	return c->execute(&o, status);
+	return refused_by(c, argv, c->execute(&o, status));
 }
 
 static void inherited_cleanup(struct inherited **in)

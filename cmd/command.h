@@ -58,10 +58,16 @@ void help_text(const struct command *c, struct buf *b);
 /* "0.1.0" */
 const char *goprof_version(void);
 
-/* An error as people see it: what happened, why, what to do (with the prefix "goprof: "). */
+/* To stdout. A reader that has seen enough (EPIPE) is no error. */
+struct error *print(const struct buf *b);
+
+/*
+ * An error as people see it: what happened, why, what to do (with the prefix "goprof: "). A line to
+ * paste is never broken, the others are before column 80.
+ */
 void error_text(const struct error *err, struct buf *b);
 
-/* One line on stderr with the prefix. */
+/* A sentence on stderr with the prefix, broken before column 80. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* run.c, attach.c, dump.c, info.c */

@@ -15,6 +15,7 @@
 #include "cmd/goroutine_text.h"
 #include "cmd/options.h"
 #include "cmd/output_file.h"
+#include "cmd/refused.h"
 #include "cmd/words.h"
 #include "go/pclntab.h"
 #include "sample/snapshot.h"
@@ -22,7 +23,6 @@
 #include "unwind/unwind.h"
 
 enum {
-	DEPTH_DEFAULT = 4096,		/* a dump shows both ends of a stack: it wants to see all of it */
 	FLUSH_BYTES = 256 * 1024,
 	RUNTIME_TRIES = 100, RUNTIME_PAUSE_NS = 10 * NSEC_PER_MSEC,
 	NS_PER_MINUTE_S = 60,
@@ -70,12 +70,10 @@ static void dump_deinit(struct dump *d)
 
 static struct error *open_target(struct dump *d)
 {
-	const char *word = d->o->words[0];
-	uint64_t pid;
+	pid_t pid;
+	struct error *err = pid_read(d->o->command, d->o->words[0], &pid);
 
-	if (!number_parse(word, &pid) || pid == 0 || pid > INT32_MAX)
-		return error_new(ERROR_USAGE, "'%s' is not the id of a process", word);
-	return target_open_live((pid_t)pid, &d->target);
+	return err ? err : target_open_live(pid, &d->target);
 }
 
 /* A process that has just been started gets a second to bring its runtime up. */
@@ -128,9 +126,8 @@ static struct error *take_snapshot(struct dump *d)
 	const struct sampler_parts parts = {
 		.target = d->target, .runtime = d->rt, .tracer = d->tracer, .clock = &system_clock,
 	};
-	bool asked = d->o->source[OPTION_DEPTH] != OPTION_DEFAULT;
 
-	return snapshot_take(&parts, asked ? (uint32_t)d->o->depth : DEPTH_DEFAULT, &d->snapshot);
+	return snapshot_take(&parts, (uint32_t)d->o->depth, &d->snapshot);
 }
 
 /* ---- one goroutine ---- */

@@ -35,15 +35,16 @@ static void wrap(struct buf *b, const char *text)
 }
 
 /* "  -o, --output FILE       text" */
-static void option_help(struct buf *b, const struct option_row *row)
+static void add_option(struct buf *b, const struct command *c, const struct option_row *row)
 {
+	const char *value = option_value(row, c);
 	char names[64], text[512];
 	int n = snprintf(names, sizeof(names), "  %c%c%s --%s%s%s", row->letter ? '-' : ' ',
 			 row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
 			 row->argument ? " " : "", row->argument ? row->argument : "");
 
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", row->help,
-		 row->value ? " (default: " : "", row->value ? row->value : "", row->value ? ")" : "",
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", option_help(row, c),
+		 value ? " (default: " : "", value ? value : "", value ? ")" : "",
 		 row->env ? " [" : "", row->env ? row->env : "", row->env ? "]" : "");
 	if (n < HELP_COLUMN)
 		buf_addf(b, "%-*s", HELP_COLUMN, names);
@@ -70,7 +71,7 @@ static void options_help(const struct command *c, struct buf *b)
 		buf_addf(b, "\n%s:\n", group);
 		for (size_t i = first; i < OPTION_COUNT; i++)
 			if (option_table[i].group == group && (option_table[i].commands & c->bit))
-				option_help(b, &option_table[i]);
+				add_option(b, c, &option_table[i]);
 		done = group;
 	}
 }

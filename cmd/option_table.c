@@ -13,6 +13,22 @@
 static const char *const modes[] = { [PROFILE_WALL] = "wall", [PROFILE_CPU] = "cpu", NULL };
 static const char *const busiest[] = { "busiest", NULL };
 
+static const struct option_variant run_ends[] = {
+	{ .commands = COMMAND_RUN,
+	  .help = "end the profile after 30s, 1m30s, ... (goprof then waits for the program)" },
+	{ 0 },
+};
+/* A dump shows both ends of a stack: it wants to see all of it. */
+static const struct option_variant dump_depth[] = {
+	{ .commands = COMMAND_DUMP, .value = "4096" },
+	{ 0 },
+};
+static const struct option_variant more_said[] = {
+	{ .commands = COMMAND_INFO, .help = "also the offset of every runtime member" },
+	{ .commands = COMMAND_DUMP, .help = "what goprof does meanwhile" },
+	{ 0 },
+};
+
 #define AT(m) offsetof(struct options, m)
 
 static const char group_capture[] = "What is recorded";
@@ -36,12 +52,14 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.min = 20 * NSEC_PER_MSEC, .max = INT64_MAX, .commands = COMMAND_RECORDING,
 		.group = group_capture, .offset = AT(duration),
 		.help = "end the profile after 30s, 1m30s, ... (the program runs on)",
+		.variants = run_ends,
 	},
 	[OPTION_DEPTH] = {
 		.name = "depth", .argument = "N", .type = OPTION_TYPE_NUMBER,
 		.min = 1, .max = 4096, .value = "512",
 		.commands = COMMAND_RECORDING | COMMAND_DUMP,
 		.group = group_capture, .offset = AT(depth), .help = "frames kept of a stack",
+		.variants = dump_depth,
 	},
 	[OPTION_SYSTEM] = {
 		.name = "system", .type = OPTION_TYPE_FLAG,
@@ -63,7 +81,7 @@ const struct option_row option_table[OPTION_COUNT] = {
 	[OPTION_DSN] = {
 		.name = "dsn", .argument = "DSN", .type = OPTION_TYPE_STRING, .env = "SENTRY_DSN",
 		.commands = COMMAND_RECORDING, .group = group_output, .offset = AT(dsn),
-		.help = "send each window to this Sentry project",
+		.help = "send each window to this Sentry project; no files, unless -o",
 	},
 	[OPTION_NO_DSN] = {
 		.name = "no-dsn", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,
@@ -84,7 +102,7 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "max-threads", .argument = "N", .type = OPTION_TYPE_NUMBER,
 		.min = 0, .max = 1000000, .value = "1000", .commands = COMMAND_RECORDING,
 		.group = group_output, .offset = AT(max_threads),
-		.help = "goroutines told in an envelope; 0 = all",
+		.help = "goroutines kept in an envelope, busiest first; 0 = all",
 	},
 	[OPTION_ACTIVE] = {
 		.name = "active", .argument = "GOID|busiest", .type = OPTION_TYPE_GOID,
@@ -104,7 +122,7 @@ const struct option_row option_table[OPTION_COUNT] = {
 	[OPTION_VERBOSE] = {
 		.name = "verbose", .letter = 'v', .type = OPTION_TYPE_FLAG, .commands = COMMAND_ANY,
 		.group = group_talk, .offset = AT(verbose),
-		.help = "all health figures, and what goprof does meanwhile",
+		.help = "all health figures, and what goprof does meanwhile", .variants = more_said,
 	},
 	[OPTION_HELP] = {
 		.name = "help", .letter = 'h', .type = OPTION_TYPE_FLAG, .commands = COMMAND_ALL,

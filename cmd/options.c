@@ -57,6 +57,35 @@ static const char *choices_text(const struct option_row *row, char *buf, size_t 
 	return buf;
 }
 
+static const struct option_variant *variant(const struct option_row *row, const struct command *c)
+{
+	for (const struct option_variant *v = row->variants; v && v->commands; v++)
+		if (v->commands & c->bit)
+			return v;
+	return NULL;
+}
+
+const char *option_value(const struct option_row *row, const struct command *c)
+{
+	const struct option_variant *v = variant(row, c);
+
+	return v && v->value ? v->value : row->value;
+}
+
+const char *option_help(const struct option_row *row, const struct command *c)
+{
+	const struct option_variant *v = variant(row, c);
+
+	return v && v->help ? v->help : row->help;
+}
+
+static struct error *missing(const struct parse *p, const struct option_row *row,
+			     const struct spelling *s)
+{
+	return error_new(p->command->usage, "%s%.*s needs a value: %s", s->dashes, (int)s->len, s->name,
+			 row->argument);
+}
+
 /* ---- types ---- */
 
 typedef struct error *set_value(const struct parse *p, const struct option_row *row,
@@ -97,7 +126,8 @@ static struct error *set_duration(const struct parse *p, const struct option_row
 	if (!duration_parse(value, &ns))
 		return refused(p, s, value, "a duration like 30s, 1m30s or 500ms");
 	if (ns < row->min || ns > row->max)
-		return refused(p, s, value, "long enough: the least is 20ms");
+		return error_new(p->command->usage, "%s%.*s %s: too short: at least 20ms", s->dashes,
+				 (int)s->len, s->name, value);
 	*(uint64_t *)member(p->o, row) = ns;
 	return NULL;
 }
@@ -133,7 +163,7 @@ static struct error *set_string(const struct parse *p, const struct option_row *
 				const struct spelling *s, const char *value)
 {
 	if (!*value)
-		return refused(p, s, value, "a value");
+		return missing(p, row, s);
 	*(const char **)member(p->o, row) = value;
 	return NULL;
 }
@@ -145,7 +175,7 @@ static struct error *set_list(const struct parse *p, const struct option_row *ro
 	const char **v;
 
 	if (!*value)
-		return refused(p, s, value, "a value");
+		return missing(p, row, s);
 	v = reallocarray(list->v, list->n + 1, sizeof(*v));
 	if (!v)
 		return &err_nomem;
@@ -215,29 +245,20 @@ static const char *nearest(const struct command *c, const char *word)
 	return best;
 }
 
-static struct error *unknown(const struct parse *p, const char *name, size_t len)
+/* `option` with its dashes; `word` is what a near one is looked for, NULL for a letter. */
+static struct error *unknown(const struct parse *p, const char *option, const char *word)
 {
-	const char *command = p->command->name ? p->command->name : "goprof", *near;
-	char word[64];
+	const char *name = p->command->name, *near = word ? nearest(p->command, word) : NULL;
+	struct error *err = name ?
+		error_new(p->command->usage, "%s has no option %s%s%s%s", name, option,
+			  near ? "; did you mean --" : "", near ? near : "", near ? "?" : "") :
+		error_new(p->command->usage, "there is no option %s%s%s%s", option,
+			  near ? "; did you mean --" : "", near ? near : "", near ? "?" : "");
 
-	snprintf(word, sizeof(word), "%.*s", (int)(len < 64 ? len : 63), name);
-	near = nearest(p->command, word);
-	if (near)
-		return error_new(p->command->usage, "%s has no option --%s; did you mean --%s?",
-				 command, word, near);
-	return error_todo(error_new(p->command->usage, "%s has no option --%s", command, word),
-			  p->command->name ? "goprof %s --help lists them" : "%s --help lists them",
-			  command);
+	return near ? err : error_todo(err, "goprof %s%s--help lists them", name ? name : "", name ? " " : "");
 }
 
 /* ---- words of the line ---- */
-
-static struct error *missing(const struct parse *p, const struct option_row *row,
-			     const struct spelling *s)
-{
-	return error_new(p->command->usage, "%s%.*s needs a value: %s", s->dashes, (int)s->len, s->name,
-			 row->argument);
-}
 
 /* `value` NULL: the next word of the line, where the option takes one. */
 static struct error *apply(struct parse *p, const struct option_row *row, const struct spelling *s,
@@ -258,8 +279,12 @@ static struct error *read_long(struct parse *p, const char *word)
 	struct spelling s = { "--", word, equals ? (size_t)(equals - word) : strlen(word) };
 	const struct option_row *row = find_name(p->command, word, s.len);
 
-	if (!row)
-		return unknown(p, word, s.len);
+	if (!row) {
+		char option[64];
+
+		snprintf(option, sizeof(option), "--%.*s", (int)(s.len < 60 ? s.len : 60), word);
+		return unknown(p, option, option + 2);
+	}
 	if (row->type == OPTION_TYPE_FLAG && equals)
 		return error_new(p->command->usage, "--%s takes no value", row->name);
 	return apply(p, row, &s, equals ? equals + 1 : NULL);
@@ -275,12 +300,7 @@ static struct error *read_letters(struct parse *p, const char *letters)
 		bool flag;
 
 		if (!row)
-			return error_todo(error_new(p->command->usage, "%s has no option -%c",
-						    p->command->name ? p->command->name : "goprof",
-						    *letters),
-					  "goprof %s%s--help lists them",
-					  p->command->name ? p->command->name : "",
-					  p->command->name ? " " : "");
+			return unknown(p, (char[]){ '-', *letters, 0 }, NULL);
 		flag = row->type == OPTION_TYPE_FLAG;
 		err = apply(p, row, &s, !flag && letters[1] ? letters + 1 : NULL);
 		if (err || !flag)
@@ -326,8 +346,8 @@ static struct error *read_defaults(const struct parse *p, char *(*env)(const cha
 		const char *value;
 		struct error *err = NULL;
 
-		if (row->value)
-			err = set(p, row, &s, row->value, OPTION_DEFAULT);
+		if (option_value(row, p->command))
+			err = set(p, row, &s, option_value(row, p->command), OPTION_DEFAULT);
 		if (err)
 			return err;
 		value = row->env && belongs(row, p->command) ? env(row->env) : NULL;
@@ -349,7 +369,7 @@ static struct error *check_words(const struct command *c, const struct options *
 		return error_todo(error_new(c->usage, "%s needs %s", c->name, c->missing),
 				  "goprof %s %s", c->name, c->words);
 	if (o->n_words > c->max)
-		return error_todo(error_new(c->usage, "%s takes one %s; '%s' is too much", c->name,
+		return error_todo(error_new(c->usage, "%s takes one %s, but there is also '%s'", c->name,
 					    c->words, o->words[c->max]), "goprof %s %s", c->name, c->words);
 	return NULL;
 }

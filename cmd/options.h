@@ -83,6 +83,12 @@ enum option_type {
 	OPTION_TYPE_COUNT,
 };
 
+/* What differs for some commands; NULL: as in the row. */
+struct option_variant {
+	uint32_t commands;	/* 0 ends the list */
+	const char *value, *help;
+};
+
 struct option_row {
 	const char *name;	/* long, without the dashes */
 	char letter;		/* 0 none */
@@ -95,10 +101,15 @@ struct option_row {
 	uint32_t commands;	/* enum command_bit */
 	const char *group;	/* heading in --help */
 	const char *help;
+	const struct option_variant *variants;	/* NULL none */
 	size_t offset;		/* of its member in struct options */
 };
 
 extern const struct option_row option_table[OPTION_COUNT];
+
+/* Default (NULL none) and help of an option for one command. */
+const char *option_value(const struct option_row *row, const struct command *c);
+const char *option_help(const struct option_row *row, const struct command *c);
 
 /*
  * Reads argv[1..] for a command; `ret` is filled completely or not at all. `env` looks up the

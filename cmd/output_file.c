@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "cmd/refused.h"
 
 static struct error *failed(const char *path, int number)
 {
@@ -29,6 +31,24 @@ static char *directory_of(const char *path)
 	if (!slash)
 		return strdup(".");
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* Of what is wrong with the directory, people want to know which one it is. */
+static struct error *failed_in(const char *path, const char *dir, int number)
+{
+	_cleanup_(buf_deinit) struct buf word = { 0 };
+	struct error *err = failed(path, number);
+
+	if (number == EACCES)
+		return error_why(err, "you may not write to %s", dir);
+	if (number == ENOTDIR)
+		return error_why(err, "%s is not a directory", dir);
+	if (number != ENOENT)
+		return err;
+	buf_init(&word);
+	shell_word_add(&word, dir);
+	error_why(err, "there is no directory %s", dir);
+	return buf_error(&word) ? err : error_todo(err, "mkdir -p %s", word.data);
 }
 
 /* The file being written: unnamed, or with a hidden name of its own. */
@@ -60,20 +80,22 @@ static struct error *fresh_open(const char *path, struct fresh *f)
 	if (!dir)
 		return &err_nomem;
 	if (stat(dir, &st) != 0)
-		return failed(path, errno);
+		return failed_in(path, dir, errno);
 	f->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 	if (f->fd >= 0)
 		return NULL;
 	if (!no_tmpfile(errno))
-		return failed(path, errno);
+		return failed_in(path, dir, errno);
 	if (asprintf(&f->hidden, "%s/.goprof-XXXXXX", dir) < 0) {
 		f->hidden = NULL;
 		return &err_nomem;
 	}
 	f->fd = mkostemp(f->hidden, O_CLOEXEC);
 	if (f->fd < 0) {
+		int number = errno;
+
 		free(take(f->hidden));
-		return failed(path, errno);
+		return failed_in(path, dir, number);
 	}
 	mask = umask(022);
 	umask(mask);
@@ -161,7 +183,7 @@ static struct error *write_special(const char *path, const void *data, size_t le
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 
 	if (fd < 0)
-		return failed(path, errno);
+		return failed_in(path, "it", errno);
 	return output_fd_write(fd, path, data, len);
 }
 
@@ -173,7 +195,7 @@ struct error *output_file_check(const char *path)
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return error_todo(failed(path, EISDIR), "name a file in it: -o %s/%%e-%%t.pb.gz", path);
 	if (is_special(path))
-		return access(path, W_OK) == 0 ? NULL : failed(path, errno);
+		return access(path, W_OK) == 0 ? NULL : failed_in(path, "it", errno);
 	return fresh_open(path, &f);
 }
 

@@ -187,6 +187,7 @@ static void add_tables(const struct run *r, unsigned int parts, struct buf *b)
 		if (parts > 1)
 			report_part_text(v->exe, v->go_version, v->ns, b);
 		summary.colour = options_colour(STDERR_FILENO);
+		summary.mode = (enum profile_mode)r->o->mode;
 		summary_text(&summary, b);
 	}
 }

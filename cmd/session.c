@@ -176,6 +176,13 @@ static void begin_recording(struct session *s)
 	};
 	struct error *err = recording_begin(&parts, &s->recording);
 
+	if (err && (err->kind == ERROR_GONE || err->kind == ERROR_NO_PROCESS)) {
+		/* It ended, or called exec, under our hands. */
+		error_free(err);
+		if (!has_changed(s))
+			s->phase = SESSION_ENDED;
+		return;
+	}
 	if (err) {
 		session_fail(s, err);
 		s->phase = SESSION_OVER;

@@ -21,14 +21,17 @@ enum {
 
 /* ---- text that fits ---- */
 
+static void add_char(struct buf *b, char c)
+{
+	buf_addc(b, (unsigned char)c < ' ' || c == 0x7f ? '?' : c);
+}
+
 static void add_printable(struct buf *b, const char *s, size_t columns)
 {
 	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if ((c & 0xc0) != 0x80 && columns-- == 0)
+		if (((unsigned char)*s & 0xc0) != 0x80 && columns-- == 0)
 			return;
-		buf_addc(b, c < ' ' || c == 0x7f ? '?' : (char)c);
+		add_char(b, *s);
 	}
 }
 
@@ -184,9 +187,10 @@ static void groups_text(const struct summary *s, struct buf *b)
 		n++;
 
 	if (s->average >= 10)
-		buf_addf(b, "\n  goroutines  %s seen, %.0f on average\n", count_text(s->seen, seen), s->average);
+		buf_addf(b, "\n  goroutines  %s seen, %.0f on average", count_text(s->seen, seen), s->average);
 	else
-		buf_addf(b, "\n  goroutines  %s seen, %.1f on average\n", count_text(s->seen, seen), s->average);
+		buf_addf(b, "\n  goroutines  %s seen, %.1f on average", count_text(s->seen, seen), s->average);
+	buf_addf(b, " (mode %s)\n", s->mode == PROFILE_CPU ? "cpu" : "wall");
 	if (!n)
 		return;
 	buf_adds(b, "   average  state            started at\n");
@@ -221,27 +225,36 @@ static size_t piece(const char *text)
 	return n;
 }
 
-void summary_paragraph(struct buf *b, const char *label, const char *text)
+void summary_wrap(struct buf *b, size_t column, size_t hang, const char *text)
 {
-	size_t hang = text_columns(label) + 4, column = hang;
+	bool first = true;
 
-	buf_addf(b, "  %s  ", label);
 	while (*text) {
-		size_t bytes = piece(text);
-		char word[512];
+		size_t space = strspn(text, " "), bytes = piece(text + space), columns = 0;
 
-		snprintf(word, sizeof(word), "%.*s", (int)bytes, text);
-		if (column > hang && column + 1 + text_columns(word) > SUMMARY_WIDTH) {
+		for (size_t i = 0; i < bytes; i++)
+			columns += ((unsigned char)text[space + i] & 0xc0) != 0x80;
+		if (!first && column + space + columns > SUMMARY_WIDTH) {
 			buf_addf(b, "\n%*s", (int)hang, "");
 			column = hang;
-		} else if (column > hang) {
-			buf_addc(b, ' ');
-			column++;
+		} else {
+			buf_addf(b, "%*s", (int)space, "");
+			column += space;
 		}
-		add_printable(b, word, SIZE_MAX);
-		column += text_columns(word);
-		text += bytes + strspn(text + bytes, " ");
+		for (size_t i = 0; i < bytes; i++)
+			add_char(b, text[space + i]);
+		column += columns;
+		text += space + bytes;
+		first = false;
 	}
+}
+
+void summary_paragraph(struct buf *b, const char *label, const char *text)
+{
+	size_t hang = text_columns(label) + 4;
+
+	buf_addf(b, "  %s  ", label);
+	summary_wrap(b, hang, hang, text);
 	buf_addc(b, '\n');
 }
 

@@ -37,6 +37,7 @@ struct summary {
 	uint32_t seen;
 	double average;
 	uint32_t rate_hz;
+	enum profile_mode mode;
 	uint64_t health[HEALTH_COUNT];
 	bool every_figure;		/* the whole table of health */
 	bool colour;
@@ -52,6 +53,12 @@ struct summary_file {
 
 /* The files, each with the command that opens it. */
 void summary_files_text(const struct summary_file *v, size_t n, struct buf *b);
+
+/*
+ * Adds text that stands at `column` of its line, broken before column 80 between words and
+ * continued at `hang`; a word that is wider stays whole. Printable.
+ */
+void summary_wrap(struct buf *b, size_t column, size_t hang, const char *text);
 
 /* `label` in a column of its own, then the text, broken before column 80 and hung under itself. */
 void summary_paragraph(struct buf *b, const char *label, const char *text);

@@ -63,7 +63,7 @@ struct error *error_wrap(struct error *err, const char *context, ...) __attribut
 /* Does this error end a run of the sampler? (Per-sample failures are counted and passed over.) */
 bool error_is_fatal(const struct error *err);
 
-/* The exit status that belongs to a kind; one table in error.c, documented in the man page. */
+/* The exit status that belongs to a kind; one table in error.c, documented in README. */
 int error_exit_status(enum error_kind kind);
 
 void error_free(struct error *err);

@@ -101,26 +101,30 @@ static struct who who_is(const struct target *t)
 	return w;
 }
 
-/* The oldest version whose row and function table can both be read. */
-static int minor_lowest(void)
+/* A version whose row and function table can both be read. */
+static bool minor_is_read(const int *minors, int n, int i)
 {
-	int n;
-	const int *minors = go_layout_minors(&n);
-
-	for (int i = 0; i < n; i++)
-		if (pclntab_shape_of_minor(minors[i])->supported)
-			return minors[i];
-	return 0;
+	return i >= 0 && i < n && pclntab_shape_of_minor(minors[i])->supported;
 }
 
-static struct error *unsupported_version(const struct who *w, const struct go_build *b)
+void go_versions_text(struct buf *b)
 {
-	int n;
+	int n, first = -1;
 	const int *minors = go_layout_minors(&n);
+	bool any = false;
 
-	return error_why(error_new(ERROR_UNSUPPORTED, "%s was built by %s, which goprof cannot read",
-				   w->name, b->version),
-			 "supported are go1.%d to go1.%d", minor_lowest(), n ? minors[n - 1] : 0);
+	for (int i = 0; i < n; i++) {
+		bool last;
+
+		if (!minor_is_read(minors, n, i))
+			continue;
+		first = first < 0 ? minors[i] : first;
+		if (minor_is_read(minors, n, i + 1) && minors[i + 1] == minors[i] + 1)
+			continue;
+		for (last = true; last && ++i < n;)
+			last = !minor_is_read(minors, n, i);
+		buf_addf(b, "%sgo1.%d", !any ? "" : last ? " and " : ", ", first);
+	}
 }
 
 static bool is_gccgo(struct image *img)

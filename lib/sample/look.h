@@ -12,6 +12,7 @@ struct look {
 	struct thread *thread;
 	const struct capture *capture;	/* valid during the callback */
 	bool oncpu;			/* carries CPU time */
+	bool late;			/* came before this tick began: older than all that it reads */
 };
 
 typedef struct error *look_done(void *ctx, const struct look *look);
@@ -20,7 +21,9 @@ struct look_source {
 	const char *name;
 	/* At the tick: finds the threads on a CPU and asks for them. Quick; never waits. */
 	void (*begin)(struct look_source *ls, uint32_t tick, bool tick_late);
-	/* Hands out what has come, waiting for this tick's own until `deadline`. */
+	/* Hands out what came after the last tick was over; valid after begin. */
+	struct error *(*collect_late)(struct look_source *ls, look_done *done, void *ctx);
+	/* Hands out what has come since, waiting for this tick's own until `deadline`. */
 	struct error *(*collect)(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx);
 	void (*destroy)(struct look_source *ls);
 };
@@ -40,12 +43,18 @@ void look_ptrace_held(const struct look_source *ls, uint64_t *median, uint64_t *
 
 /* ---- timely.c: the scheduling class of the tick's first, urgent part ---- */
 
+/* The class that the thread was given, to go back to. */
+struct timely {
+	int policy, priority;
+};
+
+struct timely timely_given(void);
 /*
  * Between these two the calling thread is SCHED_FIFO where that is allowed: the tick must come on
  * time, as a late one comes where the target lets go of its core. The rest of the tick (reading,
- * naming) runs at ordinary priority: it must not take a core from the target by force.
+ * naming) runs in the class it was given: it must not take a core from the target by force.
  */
 void timely_enter(void);
-void timely_leave(void);
+void timely_leave(const struct timely *given);
 
 #endif

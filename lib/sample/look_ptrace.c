@@ -22,6 +22,8 @@ struct look_ptrace {
 	uint32_t tick;
 	bool tick_late;
 	uint64_t late_before;		/* requests older than this belonged to a late tick */
+	struct capture *late[REQUESTS_MAX];	/* came after their tick was over, oldest first */
+	size_t n_late;
 	uint64_t held[HELD_BUCKETS], n_held;
 };
 
@@ -65,6 +67,21 @@ void look_ptrace_held(const struct look_source *ls, uint64_t *median, uint64_t *
 	*p99 = held_quantile(lp, 99);
 }
 
+static int by_arrival(const void *a, const void *b)
+{
+	const struct capture *x = *(struct capture *const *)a, *y = *(struct capture *const *)b;
+
+	return (x->t_arrived > y->t_arrived) - (x->t_arrived < y->t_arrived);
+}
+
+static size_t take_all(struct look_ptrace *lp, uint64_t deadline, struct capture **got)
+{
+	size_t n = tracer_collect(lp->parts.tracer, deadline, got, REQUESTS_MAX);
+
+	qsort(got, n, sizeof(*got), by_arrival);
+	return n;
+}
+
 static void begin(struct look_source *ls, uint32_t tick, bool tick_late)
 {
 	struct look_ptrace *lp = (struct look_ptrace *)ls;
@@ -76,6 +93,7 @@ static void begin(struct look_source *ls, uint32_t tick, bool tick_late)
 	lp->tick_late = tick_late;
 	if (tick_late)
 		lp->late_before = reader_now(p->reader);
+	lp->n_late = take_all(lp, 0, lp->late);
 	n = threads_running(p->threads, p->reader, p->tracer, rq, REQUESTS_MAX);
 	if (n)
 		tracer_capture(p->tracer, p->reader->target, rq, n, BUDGET_NS, hold_hook, (void *)p->plan);
@@ -113,15 +131,17 @@ static void count(struct look_ptrace *lp, const struct capture *c, bool valid)
 	}
 }
 
-static struct error *take_one(struct look_ptrace *lp, const struct capture *c, look_done *done, void *ctx)
+static struct error *take_one(struct look_ptrace *lp, const struct capture *c, bool late, look_done *done,
+			      void *ctx)
 {
 	struct thread *th = threads_find(lp->parts.threads, c->tid);
-	struct look look = { .thread = th, .capture = c };
+	struct look look = { .thread = th, .capture = c, .late = late };
 
 	if (!th)
 		return NULL;
 	if (c->status == CAPTURE_GONE)
 		th->gone = true;
+	profile_health_add(lp->parts.profile, HEALTH_BUSY, c->status == CAPTURE_BUSY);
 	if (c->status != CAPTURE_OK)
 		return NULL;
 	thread_clock(th, &c->held, reader_now(lp->parts.reader));
@@ -130,21 +150,35 @@ static struct error *take_one(struct look_ptrace *lp, const struct capture *c, l
 	return done(ctx, &look);
 }
 
+static struct error *hand_out(struct look_ptrace *lp, struct capture **got, size_t n, bool late,
+			      look_done *done, void *ctx)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!err)
+			err = take_one(lp, got[i], late, done, ctx);
+		tracer_recycle(lp->parts.tracer, got[i]);
+	}
+	return err;
+}
+
+static struct error *collect_late(struct look_source *ls, look_done *done, void *ctx)
+{
+	struct look_ptrace *lp = (struct look_ptrace *)ls;
+	size_t n = lp->n_late;
+
+	lp->n_late = 0;
+	return hand_out(lp, lp->late, n, true, done, ctx);
+}
+
 static struct error *collect(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx)
 {
 	struct look_ptrace *lp = (struct look_ptrace *)ls;
-	struct tracer *tr = lp->parts.tracer;
 	struct capture *got[REQUESTS_MAX];
-	struct error *err = NULL;
-	size_t n;
+	size_t n = take_all(lp, deadline, got);
 
-	n = tracer_collect(tr, deadline, got, REQUESTS_MAX);
-	for (size_t i = 0; i < n; i++) {
-		if (!err)
-			err = take_one(lp, got[i], done, ctx);
-		tracer_recycle(tr, got[i]);
-	}
-	return err;
+	return hand_out(lp, got, n, false, done, ctx);
 }
 
 static void destroy(struct look_source *ls)
@@ -158,7 +192,8 @@ struct error *look_ptrace_create(const struct look_source_parts *parts, struct l
 
 	if (!lp)
 		return &err_nomem;
-	lp->base = (struct look_source){ .name = "ptrace", .begin = begin, .collect = collect,
+	lp->base = (struct look_source){ .name = "ptrace", .begin = begin, .collect_late = collect_late,
+					 .collect = collect,
 					 .destroy = destroy };
 	lp->parts = *parts;
 	*ret = &lp->base;

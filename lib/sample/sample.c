@@ -10,6 +10,7 @@
  * elapsed time.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -77,6 +78,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->start = reader_now(&s->reader);
 	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
 	s->own_cpu = own_cpu();
+	s->timely = timely_given();
 	s->frames = calloc(o->depth, sizeof(*s->frames));
 	err = s->frames ? init_parts(s) : &err_nomem;
 	if (err) {
@@ -119,10 +121,12 @@ static struct error *do_tick(struct sampler *s, bool late)
 	if (err)
 		return err;
 	s->looks->begin(s->looks, s->tick, late);
-	timely_leave();
+	timely_leave(&s->timely);
 	s->n_jobs = 0;
 	s->alive = 0;
-	err = gs_update(&s->gs, &s->reader);
+	err = s->looks->collect_late(s->looks, see_thread, s);
+	if (!err)
+		err = gs_update(&s->gs, &s->reader);
 	if (!err)
 		err = gs_read_all(&s->gs, &s->reader, see_header, s);
 	if (!err)
@@ -164,7 +168,7 @@ static bool sleep_to_tick(struct sampler *s)
 	timely_enter();
 	while (reader_now(&s->reader) < s->deadline) {
 		if (!clock->sleep_until(clock, s->deadline)) {
-			timely_leave();
+			timely_leave(&s->timely);
 			return false;
 		}
 	}
@@ -202,7 +206,7 @@ struct error *sampler_tick(struct sampler *s, enum sampler_event *ret)
 	s->tick++;
 	if (target_life(s->reader.target) == TARGET_ALIVE)
 		err = do_tick(s, late);
-	timely_leave();
+	timely_leave(&s->timely);
 	return tick_result(s, err, ret);
 }
 
@@ -214,6 +218,7 @@ struct error *sampler_settle(struct sampler *s)
 	look_ptrace_held(s->looks, &median, &p99);
 	profile_health_set(s->profile, HEALTH_HELD_MEDIAN, median);
 	profile_health_set(s->profile, HEALTH_HELD_P99, p99);
+	profile_health_set(s->profile, HEALTH_REAL_TIME, strcmp(tracer_priority(s->tracer), "SCHED_FIFO") == 0);
 	profile_health_add(s->profile, HEALTH_OWN_CPU, cpu - s->own_cpu);
 	s->own_cpu = cpu;
 	return NULL;

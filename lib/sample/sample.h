@@ -2,7 +2,7 @@
  * sample.h: the tick, 101 times a second: who is on a CPU, what every goroutine does, and in what
  * state of health that was found out. The only layer that knows the whole chain.
  *
- *	gate -> read Ms -> capture threads on a CPU -> read goroutines -> unwind, name, store
+ *	ask for threads on a CPU -> read goroutines meanwhile -> unwind, name, store
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_H
 #define GOPROF_SAMPLE_SAMPLE_H

@@ -24,6 +24,7 @@ struct sampler {
 	struct intern intern;
 	struct stack_reader *stacks;
 	struct look_source *looks;
+	struct timely timely;
 	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
 	uint32_t n_jobs, cap_jobs;
 	struct pc_frame *frames;	/* scratch of captures */

@@ -56,6 +56,9 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
 		n = 1;
 	}
+	/* Longer than a hold copies: cut, not broken. */
+	if (end == UNWIND_NO_MEMORY && n && g && g->stack_hi - g->stack_lo > CAPTURE_BYTES)
+		end = UNWIND_DEPTH;
 	count_stack(s, end);
 	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);
 	profile_health_add(s->profile, HEALTH_LOOK_STACKS_COMPLETE, end == UNWIND_COMPLETE);
@@ -89,8 +92,14 @@ void end_orphans(struct sampler *s)
 	s->n_orphans = 0;
 }
 
+/* The tick that a look belongs to. A late one is of the last: this tick's own readings replace it. */
+static uint32_t tick_of(const struct sampler *s, const struct look *look)
+{
+	return look->late ? s->tick - 1 : s->tick;
+}
+
 /* Joins a captured goroutine with its slot: the pass may have missed its birth. */
-static struct error *claim_slot(struct sampler *s, const struct g_look *g)
+static struct error *claim_slot(struct sampler *s, const struct look *look, const struct g_look *g)
 {
 	struct g_slot *slot = gs_slot(&s->gs, g->g);
 	struct error *err = NULL;
@@ -101,7 +110,7 @@ static struct error *claim_slot(struct sampler *s, const struct g_look *g)
 		err = slot_begin(s, slot, g);
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = true;
-	slot->captured_tick = s->tick;
+	slot->captured_tick = tick_of(s, look);
 	return err;
 }
 
@@ -119,7 +128,7 @@ struct error *see_thread(void *ctx, const struct look *look)
 
 	o.t_before = c->t_arrived;
 	o.t_after = c->t_resumed;
-	look->thread->captured_tick = s->tick;
+	look->thread->captured_tick = tick_of(s, look);
 	if (!has_m)
 		s->threads.m_pending = true;	/* perhaps an m that is not known yet */
 	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
@@ -128,7 +137,7 @@ struct error *see_thread(void *ctx, const struct look *look)
 	if (!err)
 		err = profile_observe(s->profile, &o, &ref);
 	if (!err && has_g && o.key == g.goid)
-		err = claim_slot(s, &g);
+		err = claim_slot(s, look, &g);
 	if (err)
 		return err;
 	return look->oncpu ? thread_add_look(look->thread, ref) : NULL;

@@ -211,9 +211,14 @@ static void judge(struct stack_reader *sr, const struct reader *r, const struct 
 	if (!header_holds(p, r))
 		return;
 	res->n = walk(r, p, &p->first, sr->frames, sr->depth, &res->end);
+	/* The walk came to the gap between near and far: cut, not broken. */
+	if (res->end == UNWIND_NO_MEMORY && p->far_len)
+		res->end = UNWIND_DEPTH;
 	res->frames = sr->frames;
 	if (p->twice) {
 		again = walk(r, p, &p->second, sr->again, sr->depth, &again_end);
+		if (again_end == UNWIND_NO_MEMORY && p->far_len)
+			again_end = UNWIND_DEPTH;
 		if (again != res->n || again_end != res->end || !same_frames(sr->frames, sr->again, again))
 			return;
 	}

@@ -78,8 +78,9 @@ static struct error *open_thread(struct threads *ts, const struct reader *r, pid
 			return NULL;
 	}
 	thread_free(th);
-	if (err == &err_gone || !err)
-		return NULL;	/* it ended meanwhile */
+	/* It ended meanwhile; or we are out of descriptors: its time will be told as [ended threads]. */
+	if (err == &err_gone || err == &err_nomem || !err)
+		return NULL;
 	return err;
 }
 
@@ -304,10 +305,12 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 		       struct capture_request *rq, size_t cap)
 {
 	uint64_t now = reader_now(r);
-	uint32_t phase = ts->cold_next++ % COLD_SHARE;
+	uint32_t round = ts->cold_next++, phase = round % COLD_SHARE;
 	size_t n = 0;
 
-	for (uint32_t i = 0; i < ts->n && n < cap; i++) {
+	/* Each tick begins elsewhere: with more running threads than `cap` all get their turn. */
+	for (uint32_t k = 0; k < ts->n && n < cap; k++) {
+		uint32_t i = (k + (uint64_t)round * cap) % ts->n;
 		struct thread *th = ts->v[i];
 		bool hot = now - th->moved_at < hot_ns;
 

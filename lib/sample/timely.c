@@ -8,6 +8,15 @@
 
 enum { TICK_PRIORITY = 1 };	/* the lowest real-time one: above all ordinary tasks, below all others */
 
+struct timely timely_given(void)
+{
+	struct sched_param param = { 0 };
+	int policy = sched_getscheduler(0);
+
+	sched_getparam(0, &param);
+	return (struct timely){ .policy = policy < 0 ? SCHED_OTHER : policy, .priority = param.sched_priority };
+}
+
 void timely_enter(void)
 {
 	const struct sched_param param = { .sched_priority = TICK_PRIORITY };
@@ -15,9 +24,9 @@ void timely_enter(void)
 	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
-void timely_leave(void)
+void timely_leave(const struct timely *given)
 {
-	const struct sched_param param = { 0 };
+	const struct sched_param param = { .sched_priority = given->priority };
 
-	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &param);
+	sched_setscheduler(0, given->policy | SCHED_RESET_ON_FORK, &param);
 }

@@ -128,28 +128,38 @@ static bool was_cut_short(const struct regs *r)
 					     r->syscall_ret >= -KERNEL_ERESTART_LAST));
 }
 
+/* Also for a stop that nobody wants any more; its target may be closed, so not by s->target. */
 static void heal(const struct slot *s, struct capture *c)
 {
-	const struct arch *arch = s->target->arch;
+	const struct arch *arch = arch_host();
 
 	if (!c->late_blocked || !arch->heal_interrupted_wait(&c->regs))
 		return;
-	c->healed = !ptrace(PTRACE_POKEUSER, c->tid, (void *)arch->heal_user_offset,
+	c->healed = !ptrace(PTRACE_POKEUSER, s->wait_tid, (void *)arch->heal_user_offset,
 			    (void *)(uintptr_t)arch->heal_value(&c->regs));
+}
+
+static bool read_regs(struct slot *s)
+{
+	struct capture *c = &s->capture;
+	struct iovec iov = { c->regs.raw, sizeof(c->regs.raw) };
+
+	if (ptrace(PTRACE_GETREGSET, s->wait_tid, (void *)(uintptr_t)NT_PRSTATUS, &iov))
+		return false;
+	c->regs.raw_len = (uint32_t)iov.iov_len;
+	if (!arch_host()->regs_parse(&c->regs))
+		return false;
+	c->late_blocked = was_cut_short(&c->regs);
+	return true;
 }
 
 /* What we came for. False when there is nothing to be had. */
 static bool look(struct slot *s)
 {
 	struct capture *c = &s->capture;
-	struct iovec iov = { c->regs.raw, sizeof(c->regs.raw) };
 
-	if (ptrace(PTRACE_GETREGSET, c->tid, (void *)(uintptr_t)NT_PRSTATUS, &iov))
+	if (!task_read_times(s->rq.task, &c->held))
 		return false;
-	c->regs.raw_len = (uint32_t)iov.iov_len;
-	if (!s->target->arch->regs_parse(&c->regs) || !task_read_times(s->rq.task, &c->held))
-		return false;
-	c->late_blocked = was_cut_short(&c->regs);
 	s->hook(s->ctx, s->target, &s->rq, c);
 	return true;
 }
@@ -164,8 +174,9 @@ static void hold(struct tracer *tr, struct slot *s, int status)
 	c->signal = event ? 0 : WSTOPSIG(status);
 	c->in_time = arrived <= s->deadline;
 	c->t_arrived = arrived;
-	bool seen = !s->void_ && !is_dropped(tr, s) && look(s);
-	if (seen && interrupt)
+	bool regs = read_regs(s);
+	bool seen = regs && !s->void_ && !is_dropped(tr, s) && look(s);
+	if (regs && interrupt)
 		heal(s, c);
 	if (ptrace(PTRACE_DETACH, s->wait_tid, NULL, (void *)(uintptr_t)c->signal)) {
 		s->void_ = true;	/* killed in our hands: the next looks wait for its end */
