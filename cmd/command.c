@@ -36,8 +36,8 @@
 	"something, 70 internal, 73 output, 74 network.\n"
 
 static const char run_more[] =
-	"Exit status: CMD's own; 128+n for signal n; 125, 126, 127 as env(1) if it was not\n"
-	"started.\n";
+	"Exit status: CMD's own; 128+n for signal n; 125, 126, 127 as env(1) if it was\n"
+	"not started.\n";
 static const char attach_more[] =
 	"Ends after --duration, at Ctrl-C or when the process ends; the process runs on.\n"
 	"SIGUSR1 closes the current window and writes it.\n" EXIT_STATUSES;
@@ -241,7 +241,7 @@ static struct error *with_command(const struct command *c, char *const *argv,
 		return print_version();
 	o.inherited = inherited;
 	log_set_level(o.verbose ? LOG_INFO : LOG_QUIET);
-	return refused_by(c, argv, c->execute(&o, status));
+	return refused_by(c, argv, o.words[0], c->execute(&o, status));
 }
 
 static void inherited_cleanup(struct inherited **in)

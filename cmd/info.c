@@ -3,6 +3,7 @@
  * fact came. The answer to "why does it not work here" and the first thing to ask for in a report
  * of a bug. Everything goes to stdout; nothing of the target is touched or stopped.
  */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,10 +17,14 @@
 #include "base/cleanup.h"
 #include "cmd/command.h"
 #include "cmd/options.h"
+#include "cmd/refused.h"
+#include "cmd/summary.h"
 #include "cmd/words.h"
 #include "go/go.h"
 #include "image/image.h"
 #include "target/target.h"
+
+enum { VALUE_COLUMN = 30 };
 
 struct info {
 	const struct options *o;
@@ -56,10 +61,29 @@ static void __attribute__((format(printf, 3, 4))) fact(struct info *i, const cha
 		i->text.failed = true;
 		return;
 	}
-	buf_addf(&i->text, "  %-26s  %s\n", name, value);
+	buf_addf(&i->text, "  %-26s  ", name);
+	summary_wrap(&i->text, VALUE_COLUMN, VALUE_COLUMN, value);
+	buf_addc(&i->text, '\n');
 }
 
 /* ---- the program ---- */
+
+static const char *machine_text(unsigned int machine, char *buf, size_t cap)
+{
+	static const struct {
+		unsigned int machine;
+		const char *name;
+	} v[] = {
+		{ EM_X86_64, "x86-64" }, { EM_AARCH64, "arm64" }, { EM_386, "32-bit x86" },
+		{ EM_ARM, "32-bit arm" }, { EM_RISCV, "riscv64" },
+	};
+
+	snprintf(buf, cap, "ELF machine %u", machine);
+	for (size_t k = 0; k < sizeof(v) / sizeof(v[0]); k++)
+		if (v[k].machine == machine)
+			return v[k].name;
+	return buf;
+}
 
 static const char *known(const char *s)
 {
@@ -88,13 +112,13 @@ static void image_facts(struct info *i)
 {
 	static const char *const names[] = { "runtime.main" };
 	struct image_symbol sym;
-	char id[128];
+	char id[128], machine[32];
 	struct error *err;
 
 	if (!i->image)
 		return;
-	fact(i, "addresses", "%s, ELF machine %u", image_is_dyn(i->image) ? "position independent" :
-	     "fixed", image_machine(i->image));
+	fact(i, "addresses", "%s, %s", image_is_dyn(i->image) ? "position independent" : "fixed",
+	     machine_text(image_machine(i->image), machine, sizeof(machine)));
 	err = image_find_symbols(i->image, names, 1, &sym);
 	fact(i, "symbol table", "%s", err ? "none (stripped)" : sym.addr ? "present" : "without Go's");
 	error_free(err);
@@ -173,6 +197,11 @@ static void capability_facts(struct info *i, const struct go_runtime *rt)
 	_cleanup_(buf_deinit) struct buf has = { 0 }, lacks = { 0 };
 	uint32_t bits = go_runtime_caps(rt);
 
+	/* Before a running process was checked nothing but the functions is certain. */
+	if (!i->target) {
+		fact(i, "the rest", "is checked in a running process: goprof info PID");
+		return;
+	}
 	buf_init(&has);
 	buf_init(&lacks);
 	for (size_t k = 0; k < sizeof(caps) / sizeof(caps[0]); k++) {
@@ -188,13 +217,9 @@ static void capability_facts(struct info *i, const struct go_runtime *rt)
 static void version_facts(struct info *i)
 {
 	_cleanup_(buf_deinit) struct buf b = { 0 };
-	const int *minors;
-	int n = 0;
 
 	buf_init(&b);
-	minors = go_layout_minors(&n);
-	for (int k = 0; k < n; k++)
-		buf_addf(&b, "%s1.%d", k ? " " : "", minors[k]);
+	go_versions_text(&b);
 	fact(i, "Go versions known", "%s", b.data ? b.data : "");
 }
 
@@ -240,21 +265,14 @@ static void permission_facts(struct info *i)
 
 /* ---- the command ---- */
 
-/* A pid unless a file of that name is meant by a slash. */
-static bool is_pid(const char *word, pid_t *ret)
-{
-	uint64_t n;
-
-	if (!number_parse(word, &n) || n == 0 || n > INT32_MAX)
-		return false;
-	*ret = (pid_t)n;
-	return true;
-}
-
-static struct error *open_process(struct info *i, pid_t pid)
+static struct error *open_process(struct info *i, const char *word)
 {
 	int fd;
-	struct error *err = target_open_live(pid, &i->target);
+	pid_t pid;
+	struct error *err = pid_read(i->o->command, word, &pid);
+
+	if (!err)
+		err = target_open_live(pid, &i->target);
 
 	if (err)
 		return err;
@@ -266,18 +284,49 @@ static struct error *open_process(struct info *i, pid_t pid)
 	return go_process_open(i->target, &i->go);
 }
 
-static struct error *open_file(struct info *i, const char *path)
+static const char *kind_text(mode_t mode)
 {
+	return S_ISDIR(mode) ? "directory" : S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device";
+}
+
+/* A word that is neither a pid nor a file may be the name of a program that runs. */
+static struct error *no_file(const struct info *i, const char *path, int number)
+{
+	_cleanup_(buf_deinit) struct buf word = { 0 };
 	struct error *err;
 
-	i->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (i->fd < 0)
-		return error_why(error_new(ERROR_NO_PROCESS, "cannot open %s", path), "%s", strerror(errno));
+	if (number != ENOENT)
+		return error_new(number == EACCES ? ERROR_DENIED : ERROR_NO_PROCESS, "cannot read %s: %s",
+				 path, number == ENXIO ? "it is a socket" : strerror(number));
+	err = error_new(ERROR_NO_PROCESS, "there is no file %s", path);
+	if (strchr(path, '/') || *path == '-')
+		return err;
+	buf_init(&word);
+	shell_word_add(&word, path);
+	return buf_error(&word) ? err : error_todo(err, "goprof %s \"$(pgrep -n %s)\"",
+						   i->o->command->name, word.data);
+}
+
+static struct error *open_file(struct info *i, const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	struct error *err;
+	struct stat st;
+
+	if (!*path)
+		return error_new(ERROR_USAGE, "cannot read '': the name is empty");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return no_file(i, path, errno);
+	if (!S_ISREG(st.st_mode))
+		return error_new(ERROR_NOT_GO, "cannot read %s: it is a %s", path, kind_text(st.st_mode));
+	i->fd = fd;
+	fd = -1;
 	fact(i, "file", "%s", path);
 	err = image_open_fd(i->fd, &i->image);
 	error_free(err);
 	err = go_process_open_file(i->fd, &i->go);
-	return err ? error_wrap(err, "%s", path) : NULL;
+	return !err || error_reword(err, "the file", path) ? err : error_wrap(err, "%s", path);
 }
 
 static void runtime_facts(struct info *i)
@@ -300,21 +349,21 @@ struct error *info_command(const struct options *o, int *status)
 {
 	_cleanup_(info_deinit) struct info i = { .o = o, .fd = -1 };
 	const char *word = o->words[0];
-	pid_t pid;
 	struct error *err, *found;
+	uint64_t n;
 
 	(void)status;
 	buf_init(&i.text);
-	found = is_pid(word, &pid) ? open_process(&i, pid) : open_file(&i, word);
+	/* A file with the name of a number is meant by a slash. */
+	found = number_parse(word, &n) ? open_process(&i, word) : open_file(&i, word);
+	if (found && found->kind == ERROR_NOT_GO && found->why)
+		fact(&i, "Go program", "no: %s", found->why);
 	runtime_facts(&i);
 	image_facts(&i);
 	version_facts(&i);
 	permission_facts(&i);
-	err = buf_error(&i.text);
 	/* Of nothing there is nothing to tell. */
-	if (!err && (i.target || i.fd >= 0) &&
-	    (fwrite(i.text.data, 1, i.text.len, stdout) != i.text.len || fflush(stdout) != 0))
-		err = error_new(ERROR_OUTPUT, "cannot write to stdout");
+	err = i.target || i.fd >= 0 ? print(&i.text) : NULL;
 	if (!found)
 		return err;
 	error_free(err);

@@ -87,17 +87,20 @@ static void sudo_line(const struct command *c, char *const *argv, struct error *
 		error_todo(err, "%s", b.data);
 }
 
-struct error *refused_by(const struct command *c, char *const *argv, struct error *err)
+struct error *refused_by(const struct command *c, char *const *argv, const char *pid, struct error *err)
 {
 	if (!err || err->is_static)
 		return err;
 	if (c->bit & (COMMAND_DUMP | COMMAND_INFO) && strncmp(err->what, "cannot attach to ", 17) == 0)
 		error_reword(err, "cannot attach to ", "cannot look into ");
-	if (err->kind == ERROR_DENIED)
+	if (err->kind == ERROR_DENIED && !(c->bit & COMMAND_RUN))
 		sudo_line(c, argv, err);
 	if (err->kind == ERROR_NO_PROCESS && err->todo && c->bit & (COMMAND_DUMP | COMMAND_INFO) &&
 	    strncmp(err->todo, "goprof attach ", 14) == 0)
 		error_todo(err, "goprof %s %s", c->name, err->todo + 14);
+	if (err->kind == ERROR_NOT_GO && !err->todo && c->bit & (COMMAND_ATTACH | COMMAND_DUMP) &&
+	    strstr(err->what, "is not a Go program"))
+		error_todo(err, "goprof info %s shows what was tried", pid);
 	return err;
 }
 

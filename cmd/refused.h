@@ -17,8 +17,12 @@ struct command;
 /* The id of a process; the error of any other word names what to type. */
 struct error *pid_read(const struct command *c, const char *word, pid_t *ret);
 
-/* Fits what was refused to the command; argv are its words behind the name. Takes and returns err. */
-struct error *refused_by(const struct command *c, char *const *argv, struct error *err);
+/*
+ * Fits what was refused to the command; argv are its words behind the name, `pid` the one
+ * that names the process. Takes and returns err.
+ */
+struct error *refused_by(const struct command *c, char *const *argv, const char *pid,
+			 struct error *err);
 
 /* Puts other words in the place of `old` in `what`; false, and nothing changed, where it has none. */
 bool error_reword(struct error *err, const char *old, const char *words);

@@ -232,6 +232,8 @@ void summary_wrap(struct buf *b, size_t column, size_t hang, const char *text)
 	while (*text) {
 		size_t space = strspn(text, " "), bytes = piece(text + space), columns = 0;
 
+		if (!bytes)
+			return;
 		for (size_t i = 0; i < bytes; i++)
 			columns += ((unsigned char)text[space + i] & 0xc0) != 0x80;
 		if (!first && column + space + columns > SUMMARY_WIDTH) {

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "go/layout.h"
 #include "target/target.h"
@@ -53,6 +54,9 @@ struct go_build {
 const struct go_build *go_runtime_build(const struct go_runtime *rt);
 /* One build setting ("vcs.revision", "CGO_ENABLED"), into buf; false when absent. */
 bool go_build_setting(const struct go_build *b, const char *key, char *buf, size_t cap);
+
+/* The versions that can be read: "go1.19 and go1.21 to go1.27". */
+void go_versions_text(struct buf *b);
 
 /* ---- variables ---- */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "go/pclntab_impl.h"
 
@@ -101,30 +102,38 @@ static struct who who_is(const struct target *t)
 	return w;
 }
 
-/* A version whose row and function table can both be read. */
-static bool minor_is_read(const int *minors, int n, int i)
-{
-	return i >= 0 && i < n && pclntab_shape_of_minor(minors[i])->supported;
-}
-
 void go_versions_text(struct buf *b)
 {
-	int n, first = -1;
+	enum { SPANS = 16 };
+	struct span { int first, last; } v[SPANS];
+	int n, spans = 0;
 	const int *minors = go_layout_minors(&n);
-	bool any = false;
 
+	/* Versions whose row and function table can both be read. */
 	for (int i = 0; i < n; i++) {
-		bool last;
-
-		if (!minor_is_read(minors, n, i))
+		if (!pclntab_shape_of_minor(minors[i])->supported)
 			continue;
-		first = first < 0 ? minors[i] : first;
-		if (minor_is_read(minors, n, i + 1) && minors[i + 1] == minors[i] + 1)
-			continue;
-		for (last = true; last && ++i < n;)
-			last = !minor_is_read(minors, n, i);
-		buf_addf(b, "%sgo1.%d", !any ? "" : last ? " and " : ", ", first);
+		if (spans && v[spans - 1].last + 1 == minors[i])
+			v[spans - 1].last++;
+		else if (spans < SPANS)
+			v[spans++] = (struct span){ minors[i], minors[i] };
 	}
+	for (int i = 0; i < spans; i++) {
+		buf_addf(b, "%sgo1.%d", i == 0 ? "" : i + 1 < spans ? ", " : " and ", v[i].first);
+		if (v[i].last > v[i].first)
+			buf_addf(b, " to go1.%d", v[i].last);
+	}
+}
+
+static struct error *unsupported_version(const struct who *w, const struct go_build *b)
+{
+	_cleanup_(buf_deinit) struct buf versions = { 0 };
+
+	buf_init(&versions);
+	go_versions_text(&versions);
+	return error_why(error_new(ERROR_UNSUPPORTED, "%s was built by %s, which goprof cannot read",
+				   w->name, b->version),
+			 "goprof reads %s", versions.data ? versions.data : "no version");
 }
 
 static bool is_gccgo(struct image *img)

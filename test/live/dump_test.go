@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// dump runs goprof dump; what it says on stderr must be one line.
+// dump runs goprof dump; what it says on stderr must be one sentence.
 func dump(t testing.TB, pid int, options ...string) string {
 	t.Helper()
 	p := start(t, nil, goprofPath, append(append([]string{"dump"}, options...), fmt.Sprint(pid))...)
 	if status := p.wait(20 * time.Second); status != 0 {
 		t.Fatalf("goprof dump: status %d\n%s", status, tail(p.err()))
 	}
-	if said := p.err(); !strings.HasPrefix(said, "goprof: ") || strings.Count(said, "\n") != 1 {
+	if said := p.err(); !strings.HasPrefix(said, "goprof: ") || strings.Count(said, "\n") != 1+strings.Count(said, "\n        ") {
 		t.Errorf("goprof dump says %q", said)
 	}
 	return p.out()

@@ -163,6 +163,9 @@ func checkFigures(t testing.TB, p *profile) {
 	}
 }
 
+// unbroken joins what goprof broke before column 80.
+func unbroken(said string) string { return strings.ReplaceAll(said, "\n        ", " ") }
+
 // quiet says that goprof printed nothing but what the child printed itself.
 func withoutSummary(stderr string) string {
 	at := strings.Index("\n"+stderr, "\ngoprof: ")

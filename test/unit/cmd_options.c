@@ -100,6 +100,43 @@ static void test_defaults(void **state)
 	assert_null(o.words[1]);
 }
 
+/* An option's default and help may differ by command, and --help says the one that holds. */
+static void test_variants(void **state)
+{
+	static const struct {
+		const char *command, *has, *lacks;
+	} v[] = {
+		{ "attach", "(default: 512)", "(default: 4096)" },
+		{ "dump", "(default: 4096)", "(default: 512)" },
+		{ "attach", "(the program runs on)", "then waits" },
+		{ "run", "then waits for the program)", "(the program runs on)" },
+		{ "run", "all health figures", "runtime member" },
+		{ "info", "also the offset of every runtime member", "health" },
+		{ "dump", "what goprof does meanwhile", "health" },
+		{ "dump", "Example: goprof dump 4711 >", "Example: goprof info" },
+		{ "info", "64 not Go", "125" },
+		{ "run", "125, 126, 127", "64 not Go" },
+	};
+	_cleanup_(options_deinit) struct options o = { 0 };
+
+	(void)state;
+	good("dump", "4711", &o);
+	assert_int_equal(o.depth, 4096);
+	assert_int_equal(o.source[OPTION_DEPTH], OPTION_DEFAULT);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		_cleanup_(buf_deinit) struct buf b, flat;
+
+		buf_init(&b);
+		buf_init(&flat);
+		help_text(command_find(v[i].command), &b);
+		for (size_t k = 0; k < b.len; k++)	/* a text may be broken anywhere */
+			if (b.data[k] != '\n' && !(b.data[k] == ' ' && flat.len && flat.data[flat.len - 1] == ' '))
+				buf_addc(&flat, b.data[k]);
+		if (!strstr(flat.data, v[i].has) || strstr(flat.data, v[i].lacks))
+			fail_msg("%s --help: '%s', not '%s':\n%s", v[i].command, v[i].has, v[i].lacks, b.data);
+	}
+}
+
 static void test_spellings(void **state)
 {
 	_cleanup_(options_deinit) struct options o = { 0 };
@@ -196,12 +233,14 @@ static void test_mistakes(void **state)
 		  "--duration 5s" },
 		{ "-d5 1", "-d: '5' is not a duration: its unit is missing", "-d 5s" },
 		{ "--duration soon 1", "--duration: 'soon' is not a duration like 30s, 1m30s or 500ms", NULL },
-		{ "--duration 1ms 1", "--duration: '1ms' is not long enough: the least is 20ms", NULL },
+		{ "--duration 1ms 1", "--duration 1ms: too short: at least 20ms", NULL },
+		{ "--duration 0 1", "--duration 0: too short: at least 20ms", NULL },
+		{ "--output= 1", "--output needs a value: FILE", NULL },
 		{ "--active idle 1", "--active: 'idle' is not a goroutine id or busiest", NULL },
 		{ "--active 0 1", "--active: '0' is not a goroutine id or busiest", NULL },
-		{ "--dsn= 1", "--dsn: '' is not a value", NULL },
+		{ "--dsn= 1", "--dsn needs a value: DSN", NULL },
 		{ "-q", "attach needs the id of a process", "goprof attach PID" },
-		{ "1 2", "attach takes one PID; '2' is too much", "goprof attach PID" },
+		{ "1 2", "attach takes one PID, but there is also '2'", "goprof attach PID" },
 	};
 
 	(void)state;
@@ -345,6 +384,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_variants),
 		cmocka_unit_test(test_spellings),
 		cmocka_unit_test(test_run_stops_at_first_word),
 		cmocka_unit_test(test_environment),

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -194,6 +195,18 @@ static void test_reader_of_the_old_file(void **state)
 	assert_string_equal(text, "old");
 }
 
+static void causes(struct error *got, const char *why, const char *todo)
+{
+	_cleanup_error_ struct error *err = got;
+
+	assert_non_null(err);
+	assert_string_equal(err->why, why);
+	if (todo)
+		assert_string_equal(err->todo, todo);
+	else
+		assert_null(err->todo);
+}
+
 static void test_special_files(void **state)
 {
 	(void)state;
@@ -203,6 +216,16 @@ static void test_special_files(void **state)
 	fails(output_file_check("d"), ERROR_OUTPUT, "cannot write d");
 	fails(output_file_check("nowhere/a"), ERROR_OUTPUT, "cannot write nowhere/a");
 	fails(output_file_check("d/../nowhere/a"), ERROR_OUTPUT, "cannot write d/../nowhere/a");
+	causes(output_file_check("no where/a"), "there is no directory no where", "mkdir -p 'no where'");
+	assert_int_equal(close(open("f", O_CREAT | O_WRONLY, 0600)), 0);
+	causes(output_file_check("f/a"), "f is not a directory", NULL);
+	assert_int_equal(unlink("f"), 0);
+	causes(output_file_write("/dev/full", "x", 1, true), strerror(ENOSPC), NULL);
+	if (geteuid() != 0) {	/* root may write everywhere */
+		assert_int_equal(chmod("d", 0500), 0);
+		causes(output_file_check("d/a"), "you may not write to d", NULL);
+		assert_int_equal(chmod("d", 0700), 0);
+	}
 	ok(output_file_check("d/a"));
 	assert_int_equal(access("d/a", F_OK), -1);
 	assert_int_equal(rmdir("d"), 0);	/* the trial left nothing */

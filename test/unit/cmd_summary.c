@@ -80,7 +80,7 @@ static void test_good_run(void **state)
 	       "    7.1 %   66.0 %  main.(*server).handleOrder    server.go:142\n"
 	       "                    ... 1 more\n"
 	       "\n"
-	       "  goroutines  231 seen, 214 on average\n"
+	       "  goroutines  231 seen, 214 on average (mode wall)\n"
 	       "   average  state            started at\n"
 	       "     201.0  IO wait          net/http.(*Server).Serve        server.go:3285\n"
 	       "       8.0  chan receive     main.startWorkers               worker.go:31\n"
@@ -204,7 +204,7 @@ static void test_every_figure(void **state)
 static void test_nothing_seen(void **state)
 {
 	_cleanup_(buf_deinit) struct buf b;
-	struct summary s = { .rate_hz = 101 };
+	struct summary s = { .rate_hz = 101, .mode = PROFILE_CPU };
 
 	(void)state;
 	buf_init(&b);
@@ -212,7 +212,7 @@ static void test_nothing_seen(void **state)
 	expect(&b,
 	       "  on CPU  0 ms = 0 % of one core\n"
 	       "\n"
-	       "  goroutines  0 seen, 0.0 on average\n"
+	       "  goroutines  0 seen, 0.0 on average (mode cpu)\n"
 	       "\n"
 	       "  health  good: 0 of 0 ticks at 101 Hz\n");
 }
