@@ -32,6 +32,7 @@ struct attach {
 	pid_t pid;
 	struct signals signals;
 	struct tracer *tracer;
+	bool suspend;			/* Ctrl-Z came */
 	struct session *session;
 	bool announced;
 	uint64_t started, ns;
@@ -101,10 +102,11 @@ static bool take_signals(struct attach *a)
 	stop_requests += (int)news.stops;
 	if (news.close_window)
 		session_close_window(a->session);
-	if (news.suspend) {
-		/* A thread that is held while goprof sleeps would hang. */
-		if (session_target(a->session))
-			tracer_drain(a->tracer, session_target(a->session), NSEC_PER_SEC / 10);
+	a->suspend |= news.suspend;
+	/* A thread that comes to its stop while goprof sleeps would hang: then not yet. */
+	if (a->suspend && (!session_target(a->session) ||
+			   tracer_drain(a->tracer, session_target(a->session), NSEC_PER_SEC / 10))) {
+		a->suspend = false;
 		signals_suspend();
 	}
 	return stop_requests > 0;
@@ -196,7 +198,7 @@ static void report(const struct attach *a)
 		summary_text(&summary, &b);
 	}
 	session_files_text(a->session, &b);
-	if (!parts)
+	if (!parts && !session_has_failed(a->session))
 		buf_adds(&b, "  too short for a profile (needs 2 ticks); no file written\n");
 	if (!b.failed)
 		fwrite(b.data, 1, b.len, stderr);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -261,6 +262,17 @@ static void fill_standard_descriptors(void)
 		close(fd);
 }
 
+/* Two descriptors for each thread of a target: more than the usual soft limit. Children get theirs back. */
+static void use_all_descriptors(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 struct error *command_main(int argc, char **argv, int *status)
 {
 	_cleanup_(inherited_cleanup) struct inherited *inherited = NULL;
@@ -271,6 +283,9 @@ struct error *command_main(int argc, char **argv, int *status)
 		return err;
 	fill_standard_descriptors();
 	signal(SIGPIPE, SIG_IGN);
+	/* Inherited as ignored, no child could be waited for and no stop would be told. */
+	signal(SIGCHLD, SIG_DFL);
+	use_all_descriptors();
 	if (argc < 2)
 		return error_todo(error_new(ERROR_USAGE, "the command is missing"),
 				  "goprof run ./app      (goprof --help lists the commands)");

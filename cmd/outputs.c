@@ -52,7 +52,7 @@ struct outputs {
 	size_t n_claimed;
 	struct delivery *held, **held_last;
 	struct writer *writer;
-	uint32_t windows;
+	uint32_t windows, silent;
 };
 
 /* ---- creation ---- */
@@ -310,6 +310,9 @@ struct error *outputs_window(struct outputs *os, const struct window *w)
 		err = s->format->window(s->state, w, &os->export, &b);
 		log_info("output", "window %u as %s: %zu bytes in %llu us", w->number, s->format->name,
 			 b.len, (unsigned long long)(system_clock.mono(&system_clock) - start) / 1000);
+		/* No goroutine was seen twice: there is nothing that the service would take. */
+		if (!err && s->format->per_window && !b.len)
+			os->silent++;
 		if (!err)
 			err = send_all(os, s, &b);
 		if (err)
@@ -334,6 +337,11 @@ struct error *outputs_end(struct outputs *os, bool keep)
 	}
 	streams_close(os);
 	return err;
+}
+
+uint32_t outputs_silent(const struct outputs *os)
+{
+	return os->silent;
 }
 
 /* ---- the end ---- */

@@ -51,6 +51,8 @@ struct error *outputs_finish(struct outputs *os, bool (*drop)(void *ctx), void *
 
 /* After finish. Borrowed. */
 const struct delivery *outputs_deliveries(const struct outputs *os);
+/* How many envelopes were not made, because no goroutine was seen twice in their window. */
+uint32_t outputs_silent(const struct outputs *os);
 /* How many windows there were for envelopes. */
 uint32_t outputs_windows(const struct outputs *os);
 

@@ -9,13 +9,21 @@
 #include "export/export.h"
 #include "symbol/symbol.h"
 
-enum { ROWS_MAX = 16 };	/* more are never shown; the numbers of rows stay true */
+enum {
+	ROWS_MAX = 16,		/* more are never shown; the numbers of rows stay true */
+	PSEUDO_SHARE = 100,	/* a pseudo row is worth showing from one part in so many */
+};
 
 static const char *copy(struct recording_result *v, const struct profile *p, profile_id id)
 {
 	const char *s = profile_string_get(p, id);
 
 	return arena_strndup(&v->arena, s, strlen(s));
+}
+
+static uint64_t all_cpu_ns(const struct aggregate *a)
+{
+	return aggregate_cpu_ns(a) + aggregate_unseen_ns(a) + aggregate_ended_ns(a);
 }
 
 static bool is_std(const char *function)
@@ -32,6 +40,20 @@ static bool is_std(const char *function)
 	return name_is_std(module);
 }
 
+/* CPU time that belongs to no stack is a row like any other, else the shares would not add up. */
+static void add_pseudo_row(struct summary_function *rows, size_t *n, const char *name, uint64_t ns,
+			   uint64_t all_ns)
+{
+	size_t at = *n;
+
+	if (ns * PSEUDO_SHARE < all_ns || !ns)
+		return;
+	for (; at > 0 && rows[at - 1].self_ns < ns; at--)
+		rows[at] = rows[at - 1];
+	rows[at] = (struct summary_function){ .name = name, .file = "", .self_ns = ns, .total_ns = ns };
+	++*n;
+}
+
 static struct error *function_rows(const struct profile *p, struct aggregate *a,
 				   struct recording_result *v)
 {
@@ -43,7 +65,7 @@ static struct error *function_rows(const struct profile *p, struct aggregate *a,
 	if (err)
 		return err;
 	shown = n < ROWS_MAX ? n : ROWS_MAX;
-	rows = arena_alloc(&v->arena, (shown + 1) * sizeof(*rows));
+	rows = arena_alloc(&v->arena, (shown + 2) * sizeof(*rows));
 	if (!rows)
 		return &err_nomem;
 	for (size_t i = 0; i < shown; i++) {
@@ -56,8 +78,11 @@ static struct error *function_rows(const struct profile *p, struct aggregate *a,
 		if (is_std(rows[i].name))
 			rows[i].file = "";
 	}
+	n -= shown;
+	add_pseudo_row(rows, &shown, "[unseen]", aggregate_unseen_ns(a), all_cpu_ns(a));
+	add_pseudo_row(rows, &shown, "[ended threads]", aggregate_ended_ns(a), all_cpu_ns(a));
 	v->summary.functions = rows;
-	v->summary.n_functions = n;
+	v->summary.n_functions = n + shown;
 	return NULL;
 }
 
@@ -98,7 +123,7 @@ struct error *recording_tables(const struct profile *p, struct aggregate *a,
 		err = group_rows(p, a, v);
 	if (err)
 		return err;
-	s->cpu_ns = aggregate_cpu_ns(a) + aggregate_unseen_ns(a) + aggregate_ended_ns(a);
+	s->cpu_ns = all_cpu_ns(a);
 	s->wall_ns = aggregate_wall_ns(a);
 	s->seen = aggregate_goroutines_seen(a);
 	s->average = aggregate_goroutines_average(a);

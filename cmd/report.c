@@ -40,7 +40,7 @@ static void first_line(const struct report_run *r, struct buf *b)
 		if (r->limited)
 			buf_addf(b, "; profiled for %s", duration_text(r->recorded_ns, time));
 		buf_addc(b, '\n');
-	} else if (r->refusal) {
+	} else if (r->refusal || r->failed) {
 		buf_adds(b, ": no profile\n");
 	} else {
 		uint64_t need = 2 * NSEC_PER_SEC / (r->rate_hz ? r->rate_hz : 1);

@@ -29,7 +29,8 @@ struct report_run {
 	unsigned int parts;	/* how many of its programs were recorded */
 	const char *exe;	/* the file that was recorded */
 	const char *last_exe;	/* the file that it ended as */
-	const char *refusal;	/* why there is no profile; NULL: it was too short */
+	bool failed;		/* an error, told apart from this text, ended the recording */
+	const char *refusal;	/* why there is no profile; NULL: it was too short, or failed */
 	const char *refusal_why;
 	const struct child_program *child;	/* a Go program it started; NULL none */
 };

@@ -128,8 +128,10 @@ static void suspend_with_child(struct run *r)
 
 	if (!r->suspend || (sig != SIGTSTP && sig != SIGTTIN && sig != SIGTTOU))
 		return;
-	if (session_target(r->session))
-		tracer_drain(r->tracer, session_target(r->session), NSEC_PER_SEC / 10);
+	/* A thread that comes to its stop while goprof sleeps would hang: then not yet. */
+	if (session_target(r->session) &&
+	    !tracer_drain(r->tracer, session_target(r->session), NSEC_PER_SEC / 10))
+		return;
 	r->suspend = false;
 	signals_suspend();
 }
@@ -216,6 +218,7 @@ static void report(struct run *r)
 	}
 	if (r->children && children_go(r->children, &child))
 		text.child = &child;
+	text.failed = session_has_failed(r->session);
 	if (refusal) {
 		text.refusal = refusal->what;
 		text.refusal_why = refusal->why;
@@ -233,9 +236,12 @@ static void report(struct run *r)
  */
 static struct error *finish(struct run *r, int *status, bool *dropped)
 {
+	struct signals_news old;
 	struct error *err;
 
 	r->ns = now() - r->started;
+	/* What ended the child (Ctrl-C comes to both) is no wish to drop the profile. */
+	signals_take(&r->signals, 0, &old);
 	*status = report_run_status(r->status.wait_status);
 	session_stop(r->session);
 	err = session_finish(r->session, wants_to_go, r, dropped);

@@ -277,6 +277,7 @@ void session_fail(struct session *s, struct error *err)
 		return;
 	}
 	s->failure = err;
+	s->has_failed = true;
 }
 
 void session_close_window(struct session *s)

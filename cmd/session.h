@@ -71,6 +71,8 @@ uint64_t session_recorded_ns(const struct session *s);
 const struct error *session_refusal(const struct session *s);
 struct error *session_take_refusal(struct session *s);
 bool session_has_execed(const struct session *s);
+/* An error has ended the recording; session_finish will give it. */
+bool session_has_failed(const struct session *s);
 
 /* Recordings in order, after session_stop. Borrowed. */
 const struct recording_result *session_results(const struct session *s);

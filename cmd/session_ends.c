@@ -159,6 +159,11 @@ uint64_t session_recorded_ns(const struct session *s)
 	return s->recorded_ns + (s->recording ? recording_age(s->recording) : 0);
 }
 
+bool session_has_failed(const struct session *s)
+{
+	return s->has_failed;
+}
+
 const struct error *session_refusal(const struct session *s)
 {
 	return s->refusal;

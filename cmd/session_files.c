@@ -147,4 +147,7 @@ void session_files_text(const struct session *s, struct buf *b)
 				break;
 			}
 	summary_files_text(r.v, r.n, b);
+	if (outputs_silent(s->outputs))
+		buf_addf(b, "  note  no envelope for %u window%s: no goroutine was seen twice there\n",
+			 outputs_silent(s->outputs), outputs_silent(s->outputs) == 1 ? "" : "s");
 }

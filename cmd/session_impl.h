@@ -37,7 +37,8 @@ struct session {
 	uint64_t recorded_ns;		/* by recordings that are over */
 	uint32_t ticks;
 	struct recording_result *results, **results_last;
-	struct error *failure;		/* the first one */
+	struct error *failure;		/* the first one, until session_finish gives it away */
+	bool has_failed;
 };
 
 /* Keeps the first failure; takes `err`. */

@@ -97,6 +97,24 @@ static double judge_cpu(const struct summary *s, char buf[static VERDICT_TEXT])
 	return share > 1 ? below(2 - share, 0.95) : below(share, 0.95);
 }
 
+/* The sum always fits; how much of it has a stack to show for it is the question. */
+static double judge_unseen(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	double share = ratio(s, HEALTH_CPU_UNSEEN, HEALTH_CPU_PROCESS) +
+		       ratio(s, HEALTH_CPU_ENDED, HEALTH_CPU_PROCESS);
+	uint64_t busy = s->health[HEALTH_BUSY];
+	char a[WORD_MAX], b[WORD_MAX];
+
+	if (s->health[HEALTH_CPU_PROCESS] < NSEC_PER_SEC / 2)
+		return 0;
+	if (busy)
+		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack (%s times another tracer held a thread)",
+			 percent_text(share, 1, 1, a), count_text(busy, b));
+	else
+		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack", percent_text(share, 1, 1, a));
+	return share / 0.10;
+}
+
 static double judge_own(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	double share = s->wall_ns ? (double)s->health[HEALTH_OWN_CPU] / (double)s->wall_ns : 0;
@@ -121,17 +139,6 @@ static double judge_looks(const struct summary *s, char buf[static VERDICT_TEXT]
 }
 
 /* Most such stops are harmless (the kernel restarts the call); many say that the target feels us. */
-static double judge_waits(const struct summary *s, char buf[static VERDICT_TEXT])
-{
-	char a[WORD_MAX];
-
-	if (!s->health[HEALTH_LOOKS])
-		return 0;
-	snprintf(buf, VERDICT_TEXT, "%s of stops met a thread just entering a wait",
-		 percent_text(ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS), 1, 1, a));
-	return ratio(s, HEALTH_LATE_BLOCKED, HEALTH_LOOKS) / 0.10;
-}
-
 static double judge_arrival(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	char a[WORD_MAX];
@@ -140,7 +147,7 @@ static double judge_arrival(const struct summary *s, char buf[static VERDICT_TEX
 		return 0;
 	snprintf(buf, VERDICT_TEXT, "%s of threads came late",
 		 percent_text(ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS), 1, 1, a));
-	return ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS) / 0.20;
+	return ratio(s, HEALTH_NOT_ARRIVED, HEALTH_LOOKS) / 0.50;
 }
 
 static double judge_labels(const struct summary *s, char buf[static VERDICT_TEXT])
@@ -180,10 +187,10 @@ static const struct check checks[] = {
 	{ judge_held, true, true },
 	{ judge_stacks, true, true },
 	{ judge_cpu, true, true },
+	{ judge_unseen, false, false },
 	{ judge_own, true, false },
 	{ judge_looks, false, false },
 	{ judge_calls, false, false },
-	{ judge_waits, false, false },
 	{ judge_arrival, false, false },
 	{ judge_labels, false, false },
 	{ judge_audit, false, false },
