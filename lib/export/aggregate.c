@@ -73,7 +73,7 @@ void aggregate_destroy(struct aggregate *a)
 static struct error *reserve_stacks(struct aggregate *a, const struct profile *p)
 {
 	uint32_t n = profile_stack_count(p);
-	struct error *err = export_reserve(&a->stack_cpu, &a->cap_stacks, n, sizeof(*a->stack_cpu));
+	struct error *err = array_reserve(&a->stack_cpu, &a->cap_stacks, n, sizeof(*a->stack_cpu));
 
 	if (err)
 		return err;
@@ -90,7 +90,7 @@ static struct error *add_to_group(struct aggregate *a, const struct profile_trac
 	struct group_key key = { iv->state, info->entry };
 	uint32_t i;
 	bool fresh;
-	struct error *err = export_reserve(&a->sums, &a->cap_sums, a->groups.n + 1, sizeof(*a->sums));
+	struct error *err = array_reserve(&a->sums, &a->cap_sums, a->groups.n + 1, sizeof(*a->sums));
 
 	if (!err)
 		err = keyset_add(&a->groups, &key, sizeof(key), &i, &fresh);

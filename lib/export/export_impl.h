@@ -4,6 +4,7 @@
 #ifndef GOPROF_EXPORT_EXPORT_IMPL_H
 #define GOPROF_EXPORT_EXPORT_IMPL_H
 
+#include "base/array.h"
 #include "base/map.h"
 #include "export/export.h"
 
@@ -23,9 +24,6 @@ struct shown {
 
 struct error *shown_of(struct shown *s, const struct profile *p, profile_id stack);
 void shown_deinit(struct shown *s);
-
-/* Room for `need` elements of `size` bytes; *v and *cap change on success only. */
-struct error *export_reserve(void *v, uint32_t *cap, uint32_t need, size_t size);
 
 /* "wall" or "cpu". */
 const char *export_mode_name(enum profile_mode mode);

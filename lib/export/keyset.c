@@ -29,7 +29,7 @@ void keyset_deinit(struct keyset *k)
 static struct error *append(struct keyset *k, const void *key, size_t len)
 {
 	static const char zeros[8];
-	struct error *err = export_reserve(&k->v, &k->cap, k->n + 1, sizeof(*k->v));
+	struct error *err = array_reserve(&k->v, &k->cap, k->n + 1, sizeof(*k->v));
 
 	if (err)
 		return err;

@@ -34,7 +34,7 @@ static struct error *row_of(struct pprof *x, const struct interval *iv, uint64_t
 	struct pprof_key key = { iv->stack, iv->labels, iv->state };
 	uint32_t i;
 	bool fresh;
-	struct error *err = export_reserve(&x->values, &x->cap_values, x->keys.n + 1, sizeof(*x->values));
+	struct error *err = array_reserve(&x->values, &x->cap_values, x->keys.n + 1, sizeof(*x->values));
 
 	if (!err)
 		err = keyset_add(&x->keys, &key, sizeof(key), &i, &fresh);

@@ -114,7 +114,7 @@ static struct error *locate(struct writer *w, profile_id stack)
 	w->n_ids = 0;
 	err = shown_of(&w->shown, w->x->profile, stack);
 	if (!err)
-		err = export_reserve(&w->ids, &w->cap_ids, w->shown.n + 1, sizeof(*w->ids));
+		err = array_reserve(&w->ids, &w->cap_ids, w->shown.n + 1, sizeof(*w->ids));
 	if (!err)
 		err = add_locations(w);
 	if (!err && (w->shown.mark || !w->shown.n))
@@ -149,10 +149,10 @@ static struct error *set_labels(struct writer *w, const struct pprof_key *key, u
 	const struct profile *p = w->x->profile;
 	struct profile_labels l = profile_labels_get(p, key->labels);
 	const char *state = profile_string_get(p, key->state);
-	struct error *err = export_reserve(&w->labels, &w->cap_labels, l.n + 1, sizeof(*w->labels));
+	struct error *err = array_reserve(&w->labels, &w->cap_labels, l.n + 1, sizeof(*w->labels));
 
 	if (!err)
-		err = export_reserve(&w->label_list, &w->cap_label_list, l.n + 1,
+		err = array_reserve(&w->label_list, &w->cap_label_list, l.n + 1,
 				     sizeof(*w->label_list));
 	for (uint32_t i = 0; i < l.n && !err; i++)
 		err = add_label(w, i, profile_string_get(p, l.v[i].key),
@@ -211,7 +211,7 @@ static struct error *write_rest(struct writer *w, const char *name, uint64_t ns)
 		return NULL;
 	w->ids_valid = false;
 	w->n_ids = 0;
-	err = export_reserve(&w->ids, &w->cap_ids, 1, sizeof(*w->ids));
+	err = array_reserve(&w->ids, &w->cap_ids, 1, sizeof(*w->ids));
 	if (!err)
 		err = add_pseudo(w, name);
 	if (!err)

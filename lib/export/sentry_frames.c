@@ -113,7 +113,7 @@ static struct error *is_taken(struct sentry_stacks *s, const struct frame_key *k
 	struct error *err = keyset_add(&s->drawn, k, DRAWN_KEY, &i, &fresh);
 
 	if (!err)
-		err = export_reserve(&s->drawn_module, &s->cap_drawn, s->drawn.n,
+		err = array_reserve(&s->drawn_module, &s->cap_drawn, s->drawn.n,
 				     sizeof(*s->drawn_module));
 	if (err)
 		return err;
@@ -164,7 +164,7 @@ static struct error *add_stack(struct sentry_stacks *s, profile_id id, uint32_t 
 	struct error *err = shown_of(&s->shown, s->p, id);
 
 	if (!err)
-		err = export_reserve(&s->scratch, &s->cap_scratch, s->shown.n + 1,
+		err = array_reserve(&s->scratch, &s->cap_scratch, s->shown.n + 1,
 				     sizeof(*s->scratch));
 	for (; !err && n < s->shown.n; n++)
 		err = add_frame(s, s->shown.v[n].id, &s->scratch[n]);

@@ -33,7 +33,7 @@ struct expansion {
 static struct error *emit(struct expansion *x, uint64_t at, uint32_t stack)
 {
 	struct sentry_samples *out = x->out;
-	struct error *err = export_reserve(&out->v, &out->cap, out->n + 1, sizeof(*out->v));
+	struct error *err = array_reserve(&out->v, &out->cap, out->n + 1, sizeof(*out->v));
 
 	if (err)
 		return err;

@@ -8,26 +8,6 @@
 
 #include "export/export_impl.h"
 
-struct error *export_reserve(void *v, uint32_t *cap, uint32_t need, size_t size)
-{
-	void **array = v;
-	void *grown;
-	uint64_t want = *cap ? *cap : 16;
-
-	if (need <= *cap)
-		return NULL;
-	while (want < need)
-		want *= 2;
-	if (want > UINT32_MAX)
-		return &err_nomem;
-	grown = reallocarray(*array, want, size);
-	if (!grown)
-		return &err_nomem;
-	*array = grown;
-	*cap = (uint32_t)want;
-	return NULL;
-}
-
 const char *export_mode_name(enum profile_mode mode)
 {
 	return mode == PROFILE_CPU ? "cpu" : "wall";
@@ -66,7 +46,7 @@ static uint32_t fill(struct shown *s, const struct profile *p, const struct prof
 struct error *shown_of(struct shown *s, const struct profile *p, profile_id id)
 {
 	struct profile_stack stack = profile_stack_get(p, id);
-	struct error *err = export_reserve(&s->v, &s->cap, stack.n, sizeof(*s->v));
+	struct error *err = array_reserve(&s->v, &s->cap, stack.n, sizeof(*s->v));
 
 	if (err)
 		return err;

@@ -8,6 +8,7 @@
 #ifndef GOPROF_PROFILE_PROFILE_IMPL_H
 #define GOPROF_PROFILE_PROFILE_IMPL_H
 
+#include "base/array.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "profile/profile.h"
@@ -36,9 +37,6 @@ struct tables {
 
 struct error *tables_init(struct tables *t);
 void tables_deinit(struct tables *t);
-
-/* Room for `need` elements of `size` bytes; *v and *cap change on success only. */
-struct error *array_reserve(void *v, uint32_t *cap, uint32_t need, size_t size);
 
 /* ---- store.c, window.c ---- */
 

@@ -14,26 +14,6 @@
 _Static_assert(sizeof(struct profile_frame) == 8 * sizeof(uint32_t), "frames are keys: no padding");
 _Static_assert(sizeof(struct profile_label) == 2 * sizeof(uint32_t), "labels are keys: no padding");
 
-struct error *array_reserve(void *v, uint32_t *cap, uint32_t need, size_t size)
-{
-	void **array = v;
-	void *grown;
-	uint64_t want = *cap ? *cap : 16;
-
-	if (need <= *cap)
-		return NULL;
-	while (want < need)
-		want *= 2;
-	if (want >= MAP_NONE)
-		return &err_nomem;
-	grown = reallocarray(*array, want, size);
-	if (!grown)
-		return &err_nomem;
-	*array = grown;
-	*cap = (uint32_t)want;
-	return NULL;
-}
-
 /* ---- one table ---- */
 
 static const void *key_of(const void *ctx, uint32_t value, size_t *len)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "sample/sample_impl.h"
 
@@ -83,23 +84,6 @@ static struct error *make_ranges(struct gs *gs, size_t span)
 	return NULL;
 }
 
-static struct error *reserve(struct gs *gs, uint32_t n)
-{
-	uint32_t cap = gs->cap ? gs->cap : 256;
-	struct g_slot *slots;
-
-	while (cap < n)
-		cap *= 2;
-	if (cap == gs->cap)
-		return NULL;
-	slots = realloc(gs->slots, (size_t)cap * sizeof(*slots));
-	if (!slots)
-		return &err_nomem;
-	gs->slots = slots;
-	gs->cap = cap;
-	return NULL;
-}
-
 /* The pointers allgs[from..to), appended as slots; the order of allgs does not matter. */
 static struct error *append_tail(struct gs *gs, const struct reader *r, gaddr_t array, uint32_t from,
 				 uint32_t to)
@@ -142,7 +126,7 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 		return &err_corrupt;	/* it never shrinks: this is another program's memory */
 	if (len == gs->n)
 		return NULL;
-	err = reserve(gs, len);
+	err = array_reserve(&gs->slots, &gs->cap, len, sizeof(*gs->slots));
 	if (!err)
 		err = append_tail(gs, r, array, before, len);
 	if (err) {

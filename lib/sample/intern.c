@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "go/pclntab.h"
 #include "sample/sample_impl.h"
@@ -111,21 +112,6 @@ static struct error *intern_frame(struct intern *in, const struct symbol_frame *
 	return profile_frame(in->profile, &pf, ret);
 }
 
-static struct error *new_list(struct intern *in, uint32_t *ret)
-{
-	if (in->n_lists == in->cap_lists) {
-		uint32_t cap = in->cap_lists ? in->cap_lists * 2 : 1024;
-		struct frame_list *lists = realloc(in->frame_lists, cap * sizeof(*lists));
-
-		if (!lists)
-			return &err_nomem;
-		in->frame_lists = lists;
-		in->cap_lists = cap;
-	}
-	*ret = in->n_lists;
-	return NULL;
-}
-
 /* Frames of one pc. The kind is part of the key: it decides how the pc is looked up. */
 static struct error *frames_of(struct intern *in, const struct pc_frame *f, const struct frame_list **ret)
 {
@@ -143,9 +129,11 @@ static struct error *frames_of(struct intern *in, const struct pc_frame *f, cons
 	}
 	err = symbol_expand(in->symbols, go_pc_real(in->rt, f->pc), how, &frames, &n);
 	if (!err)
-		err = new_list(in, &at);
+		err = array_reserve(&in->frame_lists, &in->cap_lists, in->n_lists + 1,
+				    sizeof(*in->frame_lists));
 	if (err)
 		return err;
+	at = in->n_lists;
 	list.ids = arena_alloc(&in->arena, n * sizeof(*list.ids));
 	if (!list.ids)
 		return &err_nomem;
@@ -157,20 +145,6 @@ static struct error *frames_of(struct intern *in, const struct pc_frame *f, cons
 	in->frame_lists[in->n_lists++] = list;
 	*ret = &in->frame_lists[at];
 	return map64_put(&in->frames, key, at);
-}
-
-static struct error *reserve_scratch(struct intern *in, uint32_t n)
-{
-	profile_id *ids;
-
-	if (n <= in->cap_scratch)
-		return NULL;
-	ids = realloc(in->frame_scratch, 2 * n * sizeof(*ids));
-	if (!ids)
-		return &err_nomem;
-	in->frame_scratch = ids;
-	in->cap_scratch = 2 * n;
-	return NULL;
 }
 
 static uint32_t stack_flags(enum unwind_end end)
@@ -190,7 +164,8 @@ static struct error *build_stack(struct intern *in, const struct pc_frame *frame
 		struct error *err = frames_of(in, &frames[i], &list);
 
 		if (!err)
-			err = reserve_scratch(in, used + list->n);
+			err = array_reserve(&in->frame_scratch, &in->cap_scratch, used + list->n,
+					    sizeof(*in->frame_scratch));
 		if (err)
 			return err;
 		memcpy(in->frame_scratch + used, list->ids, list->n * sizeof(*list->ids));
@@ -288,15 +263,9 @@ static struct error *label_slot(struct intern *in, gaddr_t labels, uint32_t *at)
 		map64_clear(&in->labels);
 		in->n_sets = 0;
 	}
-	if (in->n_sets == in->cap_sets) {
-		uint32_t cap = in->cap_sets ? in->cap_sets * 2 : 64;
-		struct label_set *sets = realloc(in->label_sets, cap * sizeof(*sets));
-
-		if (!sets)
-			return &err_nomem;
-		in->label_sets = sets;
-		in->cap_sets = cap;
-	}
+	err = array_reserve(&in->label_sets, &in->cap_sets, in->n_sets + 1, sizeof(*in->label_sets));
+	if (err)
+		return err;
 	err = map64_put(&in->labels, labels, in->n_sets);
 	if (!err) {
 		*at = in->n_sets;
@@ -329,28 +298,31 @@ static struct error *read_set(struct intern *in, const struct target *t, gaddr_t
 	return NULL;
 }
 
-/* False: labels are not read at all here, and *ret says what to say instead. */
-static bool can_have_labels(const struct intern *in, gaddr_t labels, profile_id *ret)
+/* The cache's entry for a label pointer. NULL in *set: *ret says what to say without one. */
+static struct error *find_set(struct intern *in, gaddr_t labels, struct label_set **set, profile_id *ret)
 {
 	bool known = go_runtime_caps(in->rt) & GO_CAP_LABELS;
+	struct error *err;
+	uint32_t at;
 
+	*set = NULL;
 	*ret = labels && !known ? PROFILE_LABELS_UNKNOWN : PROFILE_LABELS_NONE;
-	return labels && known;
+	if (!labels || !known)
+		return NULL;
+	err = label_slot(in, labels, &at);
+	if (!err)
+		*set = &in->label_sets[at];
+	return err;
 }
 
 struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t labels,
 			    uint32_t tick, profile_id *ret)
 {
-	struct error *err = NULL;
 	struct label_set *set;
-	uint32_t at;
+	struct error *err = find_set(in, labels, &set, ret);
 
-	if (!can_have_labels(in, labels, ret))
-		return NULL;
-	err = label_slot(in, labels, &at);
-	if (err)
+	if (err || !set)
 		return err;
-	set = &in->label_sets[at];
 	if (set->tick != tick)
 		err = read_set(in, t, labels, set);
 	set->tick = tick;
@@ -361,16 +333,11 @@ struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t l
 struct error *intern_labels_marked(struct intern *in, const struct target *t, gaddr_t labels,
 				   uint64_t mark, profile_id *ret)
 {
-	struct error *err = NULL;
 	struct label_set *set;
-	uint32_t at;
+	struct error *err = find_set(in, labels, &set, ret);
 
-	if (!can_have_labels(in, labels, ret))
-		return NULL;
-	err = label_slot(in, labels, &at);
-	if (err)
+	if (err || !set)
 		return err;
-	set = &in->label_sets[at];
 	if (!set->tick || set->id == PROFILE_LABELS_UNKNOWN || set->mark != mark)
 		err = read_set(in, t, labels, set);
 	set->tick = set->tick ? set->tick : 1;

@@ -6,8 +6,7 @@
  * a few looks more the stack is read all the same. An audit of a few unchanged ones finds those
  * that park in lockstep with the ticks; they stay hot for ever.
  */
-#include <stdlib.h>
-
+#include "base/array.h"
 #include "sample/sampler_impl.h"
 
 enum {
@@ -26,15 +25,10 @@ uint64_t sampler_random(struct sampler *s)
 
 static struct error *add_job(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
-	if (s->n_jobs == s->cap_jobs) {
-		uint32_t cap = s->cap_jobs ? s->cap_jobs * 2 : 256;
-		struct stack_job *jobs = realloc(s->jobs, cap * sizeof(*jobs));
+	struct error *err = array_reserve(&s->jobs, &s->cap_jobs, s->n_jobs + 1, sizeof(*s->jobs));
 
-		if (!jobs)
-			return &err_nomem;
-		s->jobs = jobs;
-		s->cap_jobs = cap;
-	}
+	if (err)
+		return err;
 	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
 	return NULL;
 }

@@ -2,9 +2,9 @@
  * see_thread.c: what a tick makes of the threads that were captured: each is a look at the
  * goroutine that it runs, or at the thread itself (collector, scheduler, C code of its own).
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sample/sampler_impl.h"
 
 static struct error *labels_of(struct sampler *s, const struct capture *c, const struct g_look *g,
@@ -67,15 +67,11 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 
 static struct error *add_orphan(struct sampler *s, const struct g_look *g)
 {
-	if (s->n_orphans == s->cap_orphans) {
-		uint32_t cap = s->cap_orphans ? s->cap_orphans * 2 : 16;
-		struct orphan *orphans = realloc(s->orphans, cap * sizeof(*orphans));
+	struct error *err = array_reserve(&s->orphans, &s->cap_orphans, s->n_orphans + 1,
+					  sizeof(*s->orphans));
 
-		if (!orphans)
-			return &err_nomem;
-		s->orphans = orphans;
-		s->cap_orphans = cap;
-	}
+	if (err)
+		return err;
 	s->orphans[s->n_orphans++] = (struct orphan){ .g = g->g, .goid = g->goid };
 	return NULL;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "sample/sample_impl.h"
 
@@ -227,17 +228,11 @@ static void judge(struct stack_reader *sr, const struct reader *r, const struct 
 
 static struct error *push_retry(struct stack_reader *sr, const struct stack_job *job)
 {
-	if (sr->n_retry == sr->cap_retry) {
-		uint32_t cap = sr->cap_retry ? sr->cap_retry * 2 : 64;
-		struct stack_job *retry = realloc(sr->retry, cap * sizeof(*retry));
+	struct error *err = array_reserve(&sr->retry, &sr->cap_retry, sr->n_retry + 1, sizeof(*job));
 
-		if (!retry)
-			return &err_nomem;
-		sr->retry = retry;
-		sr->cap_retry = cap;
-	}
-	sr->retry[sr->n_retry++] = *job;
-	return NULL;
+	if (!err)
+		sr->retry[sr->n_retry++] = *job;
+	return err;
 }
 
 static struct error *flush(struct stack_reader *sr, const struct reader *r, bool retried,

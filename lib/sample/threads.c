@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sample/sample_impl.h"
 
 enum {
@@ -41,18 +42,10 @@ struct thread *threads_find(struct threads *ts, pid_t tid)
 
 static struct error *add_thread(struct threads *ts, struct thread *th)
 {
-	struct error *err;
+	struct error *err = array_reserve(&ts->v, &ts->cap, ts->n + 1, sizeof(*ts->v));
 
-	if (ts->n == ts->cap) {
-		uint32_t cap = ts->cap ? ts->cap * 2 : 32;
-		struct thread **v = realloc(ts->v, cap * sizeof(*v));
-
-		if (!v)
-			return &err_nomem;
-		ts->v = v;
-		ts->cap = cap;
-	}
-	err = map64_put(&ts->by_tid, th->tid, ts->n);
+	if (!err)
+		err = map64_put(&ts->by_tid, th->tid, ts->n);
 	if (!err)
 		ts->v[ts->n++] = th;
 	return err;
@@ -102,17 +95,14 @@ static struct error *read_tids(struct threads *ts, const struct reader *r, size_
 {
 	for (int tries = 0; tries < 4; tries++) {
 		struct error *err;
-		pid_t *tids;
 
 		*n = ts->cap_tids;
 		err = target_tids(r->target, ts->tids, n);
 		if (err || *n <= ts->cap_tids)
 			return err;
-		tids = realloc(ts->tids, (*n + 64) * sizeof(*tids));
-		if (!tids)
-			return &err_nomem;
-		ts->tids = tids;
-		ts->cap_tids = *n + 64;
+		err = array_reserve(&ts->tids, &ts->cap_tids, *n + 64, sizeof(*ts->tids));
+		if (err)
+			return err;
 	}
 	*n = ts->cap_tids;	/* they are made faster than we can count: these will do */
 	return NULL;
@@ -323,17 +313,11 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 
 struct error *thread_add_look(struct thread *th, struct profile_ref ref)
 {
-	if (th->n_looks == th->cap_looks) {
-		uint32_t cap = th->cap_looks ? th->cap_looks * 2 : 32;
-		struct profile_ref *looks = realloc(th->looks, cap * sizeof(*looks));
+	struct error *err = array_reserve(&th->looks, &th->cap_looks, th->n_looks + 1, sizeof(ref));
 
-		if (!looks)
-			return &err_nomem;
-		th->looks = looks;
-		th->cap_looks = cap;
-	}
-	th->looks[th->n_looks++] = ref;
-	return NULL;
+	if (!err)
+		th->looks[th->n_looks++] = ref;
+	return err;
 }
 
 void thread_clock(struct thread *th, const struct task_times *t, uint64_t now)

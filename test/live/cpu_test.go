@@ -159,7 +159,8 @@ func TestBurstSplit(t *testing.T) {
 	})
 }
 
-// compareCPU: all samples together are the CPU time that the process itself measured, to 5 %.
+// compareCPU: all samples together are the CPU time that the process itself measured, to 5 %; and hardly any of it is
+// without a stack (with [unseen] and [ended threads] any sum could be made to fit).
 func compareCPU(t testing.TB, p *profile, ms float64) {
 	t.Helper()
 	got := p.cpu(anySample).Seconds() * 1e3
@@ -168,6 +169,10 @@ func compareCPU(t testing.TB, p *profile, ms float64) {
 	}
 	if off := 100 * math.Abs(got-ms) / ms; off > 5 {
 		t.Errorf("the samples hold %.0f ms of CPU time, the process measured %.0f ms itself: %.1f %% apart", got, ms, off)
+	}
+	bare := p.cpu(func(s *sample) bool { return s.has("[unseen]") || s.has("[ended threads]") }).Seconds() * 1e3
+	if bare > 0.1*got {
+		t.Errorf("%.0f of %.0f ms of CPU time have no stack", bare, got)
 	}
 }
 
