@@ -4,7 +4,7 @@
  * What differs between versions: up to 1.20 the first hundred physical frames are walked and the
  * rest is left out; from 1.21 the innermost and the outermost fifty are shown. "in goroutine N"
  * comes with the parent's id (1.21). Labels stand where 1.27 prints them. Argument words cannot be
- * known from outside, hence "(...)" everywhere. What goprof adds of its own stands in parentheses
+ * known from outside, hence "(...)", or "()" where the tables say that there are none. What goprof adds of its own stands in parentheses
  * on an indented line.
  *
  * Must not know processes; reads nothing but its input.
@@ -165,7 +165,7 @@ static void add_frame(struct buf *out, const struct goroutine_text_in *in, size_
 		add_pseudo(out, f);
 		return;
 	}
-	buf_addf(out, "%s(...)\n", printed_name(f));
+	buf_addf(out, "%s(%s)\n", printed_name(f), f->flags & FRAME_NO_ARGS ? "" : "...");
 	add_place(out, f->abs_path, f->line, f->flags & FRAME_INLINED ? 0 : in->offsets[i]);
 }
 

@@ -136,6 +136,19 @@ static bool inline_walk(const struct go_func *f, gaddr_t pc, struct inline_walk 
 	}
 }
 
+/*
+ * A traceback prints arguments by a small program of bytes (FUNCDATA_ArgInfo); it prints none when
+ * there is no such program or it ends at once. Upstream: src/runtime/traceback.go (printArgs).
+ */
+static bool takes_no_args(const struct go_func *f)
+{
+	enum { ARGS_END = 0xff };
+	gaddr_t at = func_funcdata(f, FUNCDATA_ARG_INFO);
+	uint8_t first;
+
+	return !at || (!image_read(f->module->image, at, &first, 1) && first == ARGS_END);
+}
+
 size_t go_lines(struct go_runtime *rt, gaddr_t pc, struct go_line *out, size_t cap)
 {
 	struct inline_walk w;
@@ -156,6 +169,7 @@ size_t go_lines(struct go_runtime *rt, gaddr_t pc, struct go_line *out, size_t c
 	if (n < cap) {
 		out[n] = line_of(rt, &f, w.pc[n]);
 		function_fill(rt, &f, &out[n]);
+		out[n].no_args = takes_no_args(&f);
 		n++;
 	}
 	return n;

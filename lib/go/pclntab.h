@@ -58,6 +58,7 @@ struct go_line {
 	gaddr_t entry;		/* of the physical function that holds the pc */
 	bool inlined;		/* into the next one */
 	bool wrapper;		/* made by the compiler (funcID wrapper) */
+	bool no_args;		/* the function takes none, as far as tracebacks know; not for inlined ones */
 };
 
 /*

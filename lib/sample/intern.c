@@ -97,7 +97,8 @@ static struct error *intern_text(struct intern *in, const char *s, profile_id *r
 
 static struct error *intern_frame(struct intern *in, const struct symbol_frame *f, profile_id *ret)
 {
-	struct profile_frame pf = { .line = f->line, .start_line = f->start_line, .flags = f->flags };
+	struct profile_frame pf = { .line = f->line, .start_line = f->start_line,
+				    .flags = f->flags & ~(uint32_t)FRAME_NO_ARGS };
 	const struct { const char *text; profile_id *id; } texts[] = {
 		{ f->function, &pf.function }, { f->module, &pf.module }, { f->name, &pf.name },
 		{ f->file, &pf.file }, { f->abs_path, &pf.abs_path },

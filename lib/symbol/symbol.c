@@ -161,7 +161,8 @@ static bool fill_frame(struct symbols *s, const struct go_line *line, struct sym
 	f->line = line->line > 0 ? (uint32_t)line->line : 0;
 	f->start_line = line->start_line > 0 ? (uint32_t)line->start_line : 0;
 	f->entry = line->entry;
-	f->flags = (line->inlined ? FRAME_INLINED : 0) | (line->wrapper ? FRAME_WRAPPER : 0);
+	f->flags = (line->inlined ? FRAME_INLINED : 0) | (line->wrapper ? FRAME_WRAPPER : 0) |
+		   (line->no_args ? FRAME_NO_ARGS : 0);
 	if (name_runtime_hidden(line->function, s->build->minor))
 		f->flags |= FRAME_RUNTIME_HIDDEN;
 	if (name_in_app(f->module, s->build->main_module))

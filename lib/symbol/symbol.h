@@ -19,6 +19,7 @@ enum frame_flag {
 	FRAME_IN_APP		= 1 << 3,	/* at or below the main module's path */
 	FRAME_NATIVE		= 1 << 4,	/* not Go code */
 	FRAME_PSEUDO		= 1 << 5,	/* not a function: "[C]", "[gap]" */
+	FRAME_NO_ARGS		= 1 << 6,	/* tracebacks print "()" behind it */
 };
 
 /* All strings borrowed from the symbols object, living as long as it. */

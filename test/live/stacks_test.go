@@ -68,9 +68,11 @@ func parseStacks(t testing.TB, text string) (v []*goroutine) {
 	return
 }
 
-// same compares what is known of a frame on both sides. Offsets stand only where a traceback prints them.
+// same compares what is known of a frame on both sides. Offsets stand only where a traceback prints them; of
+// arguments it is known from outside only whether there are any.
 func (f stackFrame) same(o stackFrame) bool {
-	return f.function == o.function && f.place == o.place && (f.offset == o.offset || f.offset == "" || o.offset == "")
+	return f.function == o.function && f.place == o.place && (f.offset == o.offset || f.offset == "" || o.offset == "") &&
+		(f.args == "()") == (o.args == "()")
 }
 
 func (f stackFrame) String() string {
