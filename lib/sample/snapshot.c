@@ -142,6 +142,13 @@ static void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
 	}
 }
 
+/* It ended while the snapshot was taken: left out at the end (drop_ended). */
+static void has_ended(struct snapshot_goroutine *g)
+{
+	g->look.status = G_DEAD;
+	g->moved = false;
+}
+
 /* A fresh header of a goroutine that was missed. */
 static void refresh(struct taker *t, struct snapshot_goroutine *g)
 {
@@ -162,6 +169,8 @@ static void refresh(struct taker *t, struct snapshot_goroutine *g)
 	look.t_after = reader_now(&t->reader);
 	if (look.goid == g->look.goid && look.status != G_DEAD)
 		g->look = look;
+	else
+		has_ended(g);
 }
 
 /* Stacks of all that are still missing and not running; returns how many there were. */
@@ -301,6 +310,16 @@ static struct error *take_rounds(struct taker *t)
 	return err;
 }
 
+static void drop_ended(struct snapshot *snap)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < snap->n; i++)
+		if (snap->v[i].look.status != G_DEAD)
+			snap->v[kept++] = snap->v[i];
+	snap->n = kept;
+}
+
 static struct error *taker_init(struct taker *t, struct snapshot *snap)
 {
 	struct error *err;
@@ -355,6 +374,7 @@ struct error *snapshot_take(const struct sampler_parts *parts, uint32_t depth, s
 	if (!err)
 		err = take_rounds(&t);
 	if (!err) {
+		drop_ended(&own->snap);
 		own->snap.took_ns = reader_now(&t.reader) - start;
 		own->arena = t.arena;
 		arena_init(&t.arena);
