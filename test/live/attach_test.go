@@ -331,7 +331,7 @@ func TestOutputStdout(t *testing.T) {
 func TestOutputRefused(t *testing.T) {
 	t.Parallel()
 	p := startTarget(t, "1.26-sw", "labels", "-dur", "2m")
-	for _, name := range []string{"/nonexistent/dir/p.pb.gz", "/proc/p.pb.gz", "/etc/hostname/p.pb.gz", "/sys/w%n.envelope", "what.txt", "%q.pb.gz"} {
+	for _, name := range []string{"/nonexistent/dir/p.pb.gz", "/proc/p.pb.gz", "/etc/hostname/p.pb.gz", "/proc/w%n.envelope", "what.txt", "%q.pb.gz"} {
 		marker := filepath.Join(t.TempDir(), "started")
 		r := start(t, []option{workdir(t.TempDir())}, goprofPath, "run", "-o", name, "touch", marker)
 		if status := r.wait(20 * time.Second); status != 125 || !strings.HasPrefix(r.err(), "goprof: ") {

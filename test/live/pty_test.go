@@ -18,7 +18,7 @@ func terminal(t testing.TB) (typist, tty *os.File) {
 	t.Helper()
 	typist, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("no pseudo terminals here: %v", err)
 	}
 	t.Cleanup(func() { typist.Close() })
 	var unlock, number int32
