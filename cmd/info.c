@@ -214,6 +214,9 @@ static void capability_facts(struct info *i, const struct go_runtime *rt)
 		fact(i, "cannot tell", "%s", lacks.data);
 }
 
+/* What scripts/check and scripts/check with FULL=1 run; change it together with them. */
+static const char tested_versions[] = "go1.19 and go1.26 at every change, the others by the full check";
+
 static void version_facts(struct info *i)
 {
 	_cleanup_(buf_deinit) struct buf b = { 0 };
@@ -221,6 +224,7 @@ static void version_facts(struct info *i)
 	buf_init(&b);
 	go_versions_text(&b);
 	fact(i, "Go versions known", "%s", b.data ? b.data : "");
+	fact(i, "of these tested", "%s", tested_versions);
 }
 
 /* ---- permissions ---- */
