@@ -18,6 +18,7 @@
 #include "cmd/refused.h"
 #include "cmd/words.h"
 #include "go/pclntab.h"
+#include "sample/naming.h"
 #include "sample/snapshot.h"
 #include "symbol/symbol.h"
 #include "unwind/unwind.h"
@@ -26,14 +27,6 @@ enum {
 	FLUSH_BYTES = 256 * 1024,
 	RUNTIME_TRIES = 100, RUNTIME_PAUSE_NS = 10 * NSEC_PER_MSEC,
 	NS_PER_MINUTE_S = 60,
-};
-
-static const enum symbol_pc symbol_how[] = {
-	[PC_EXACT] = SYMBOL_EXACT,
-	[PC_RETURN] = SYMBOL_RETURN,
-	[PC_INJECTED] = SYMBOL_EXACT,
-	[PC_NATIVE] = SYMBOL_NATIVE,
-	[PC_GAP] = SYMBOL_GAP,
 };
 
 /* All that is open while a dump is made. */
@@ -93,17 +86,6 @@ static struct error *wait_for_runtime(struct dump *d)
 	return err;
 }
 
-static struct error *find_vdso(struct dump *d)
-{
-	_cleanup_(mappings_deinit) struct mappings maps = { 0 };
-	struct error *err = target_mappings(d->target, &maps);
-
-	for (size_t i = 0; !err && i < maps.n; i++)
-		if (!strcmp(maps.v[i].path, "[vdso]"))
-			symbols_set_vdso(d->symbols, maps.v[i].start, maps.v[i].end);
-	return err;
-}
-
 static struct error *open_all(struct dump *d)
 {
 	struct error *err = open_target(d);
@@ -117,8 +99,8 @@ static struct error *open_all(struct dump *d)
 	if (!err)
 		err = tracer_create(&d->tracer);
 	if (!err)
-		err = symbols_create(d->rt, &d->symbols);
-	return err ? err : find_vdso(d);
+		err = naming_open(d->target, d->rt, &d->symbols);
+	return err;
 }
 
 static struct error *take_snapshot(struct dump *d)
@@ -160,7 +142,7 @@ static struct error *expand_frame(struct dump *d, const struct pc_frame *f)
 	struct error *err;
 	size_t n;
 
-	err = symbol_expand(d->symbols, f->pc, symbol_how[f->kind], &v, &n);
+	err = naming_expand(d->symbols, d->rt, f, &v, &n);
 	if (!err)
 		err = reserve(d, n);
 	for (size_t i = 0; !err && i < n; i++) {

@@ -12,19 +12,6 @@
 
 /* ---- pprof: one file for all windows ---- */
 
-struct buf_sink {
-	struct sink sink;
-	struct buf *out;
-};
-
-static struct error *buf_sink_write(struct sink *s, const void *data, size_t len)
-{
-	struct buf_sink *b = (struct buf_sink *)s;
-
-	buf_add(b->out, data, len);
-	return buf_error(b->out);
-}
-
 static struct error *open_pprof(const struct export_options *o, void **ret)
 {
 	struct pprof *x;
@@ -45,7 +32,7 @@ static struct error *window_pprof(void *state, const struct window *w,
 
 static struct error *finish_pprof(void *state, struct buf *out)
 {
-	struct buf_sink s = { .sink.write = buf_sink_write, .out = out };
+	struct buf_sink s = buf_sink_to(out);
 
 	return pprof_finish(state, &s.sink);
 }

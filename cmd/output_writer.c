@@ -146,7 +146,7 @@ struct error *writer_create(const struct dsn *dsn, struct writer **ret)
 	return NULL;
 }
 
-static void delivery_free(struct delivery *d)
+void delivery_free(struct delivery *d)
 {
 	free(d->path);
 	free(d->data);

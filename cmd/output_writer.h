@@ -47,6 +47,9 @@ struct error *writer_create(const struct dsn *dsn, struct writer **ret);
 /* Ends the thread after what it is doing and forgets the rest. NULL is fine. */
 void writer_destroy(struct writer *w);
 
+/* One that was not given to a writer; a writer frees its own. */
+void delivery_free(struct delivery *d);
+
 /* Takes `d` over. Never waits. */
 void writer_put(struct writer *w, struct delivery *d);
 /*

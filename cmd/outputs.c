@@ -139,13 +139,6 @@ static void streams_close(struct outputs *os)
 	}
 }
 
-static void delivery_free(struct delivery *d)
-{
-	free(d->path);
-	free(d->data);
-	free(d);
-}
-
 void outputs_destroy(struct outputs *os)
 {
 	struct delivery *next;

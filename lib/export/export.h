@@ -25,6 +25,14 @@ struct sink {
 	struct error *(*write)(struct sink *s, const void *data, size_t len);
 };
 
+/* A sink that collects in a buffer of the caller's. */
+struct buf_sink {
+	struct sink sink;
+	struct buf *out;
+};
+
+struct buf_sink buf_sink_to(struct buf *out);
+
 /*
  * ---- pprof: all windows of a run in one gzipped protobuf ----
  * Windows may be freed at once; the store they came from is borrowed until the end.

@@ -14,14 +14,14 @@ static bool is_go(const struct pc_frame *f)
 	return f->kind != PC_NATIVE && f->kind != PC_GAP && f->pc;
 }
 
-static enum call_site check_pair(struct intern *in, const struct pc_frame *callee, gaddr_t return_pc)
+static void check_pair(struct intern *in, const struct pc_frame *callee, gaddr_t return_pc)
 {
 	gaddr_t callee_pc = callee->kind == PC_RETURN ? callee->pc - 1 : callee->pc;
 	uint64_t pair[2] = { return_pc, callee_pc }, key = hash_bytes(pair, sizeof(pair));
 	uint32_t known = map64_get(&in->calls, key);
 
 	if (known != MAP_NONE)
-		return known;
+		return;
 	if (in->calls.n >= PAIRS_MAX)
 		map64_clear(&in->calls);
 	known = go_call_site(in->rt, return_pc, callee_pc);
@@ -32,7 +32,6 @@ static enum call_site check_pair(struct intern *in, const struct pc_frame *calle
 		log_info("audit", "no call of %#llx before %#llx", (unsigned long long)callee_pc,
 			  (unsigned long long)return_pc);
 	}
-	return known;
 }
 
 void audit_stack(struct intern *in, const struct pc_frame *frames, size_t n)

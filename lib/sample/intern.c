@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/cleanup.h"
 #include "go/pclntab.h"
+#include "sample/naming.h"
 #include "sample/sample_impl.h"
 
 /* The store ids of one pc's logical frames. */
@@ -31,33 +31,9 @@ enum {
 	STACKS_MAX = 1 << 20,
 };
 
-static const enum symbol_pc symbol_kind[] = {
-	[PC_EXACT] = SYMBOL_EXACT,
-	[PC_RETURN] = SYMBOL_RETURN,
-	[PC_INJECTED] = SYMBOL_EXACT,
-	[PC_NATIVE] = SYMBOL_NATIVE,
-	[PC_GAP] = SYMBOL_GAP,
-};
-
-static struct error *find_vdso(struct intern *in, const struct target *t)
-{
-	struct mappings maps;
-	struct error *err = target_mappings(t, &maps);
-
-	if (err)
-		return err;
-	for (size_t i = 0; i < maps.n; i++)
-		if (strcmp(maps.v[i].path, "[vdso]") == 0)
-			symbols_set_vdso(in->symbols, maps.v[i].start, maps.v[i].end);
-	mappings_deinit(&maps);
-	return NULL;
-}
-
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
 			  struct profile *p)
 {
-	struct error *err;
-
 	*in = (struct intern){ .rt = rt, .profile = p };
 	arena_init(&in->arena);
 	map64_init(&in->frames);
@@ -68,8 +44,7 @@ struct error *intern_init(struct intern *in, const struct target *t, struct go_r
 	in->scratch = malloc(sizeof(*in->scratch));
 	if (!in->scratch)
 		return &err_nomem;
-	err = symbols_create(rt, &in->symbols);
-	return err ? err : find_vdso(in, t);
+	return naming_open(t, rt, &in->symbols);
 }
 
 void intern_deinit(struct intern *in)
@@ -116,8 +91,7 @@ static struct error *intern_frame(struct intern *in, const struct symbol_frame *
 /* Frames of one pc. The kind is part of the key: it decides how the pc is looked up. */
 static struct error *frames_of(struct intern *in, const struct pc_frame *f, const struct frame_list **ret)
 {
-	enum symbol_pc how = symbol_kind[f->kind];
-	uint64_t key = f->pc * 4 + how;		/* user addresses end below 2^62 */
+	uint64_t key = f->pc * 4 + naming_how(f->kind);		/* user addresses end below 2^62 */
 	uint32_t at = map64_get(&in->frames, key);
 	const struct symbol_frame *frames;
 	struct frame_list list = { 0 };
@@ -128,7 +102,7 @@ static struct error *frames_of(struct intern *in, const struct pc_frame *f, cons
 		*ret = &in->frame_lists[at];
 		return NULL;
 	}
-	err = symbol_expand(in->symbols, go_pc_real(in->rt, f->pc), how, &frames, &n);
+	err = naming_expand(in->symbols, in->rt, f, &frames, &n);
 	if (!err)
 		err = array_reserve(&in->frame_lists, &in->cap_lists, in->n_lists + 1,
 				    sizeof(*in->frame_lists));

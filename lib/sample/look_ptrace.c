@@ -125,7 +125,7 @@ static void count(struct look_ptrace *lp, const struct capture *c, bool valid)
 	profile_health_add(p, HEALTH_HEALED, c->healed);
 	profile_health_add(p, HEALTH_NOT_ARRIVED, !c->in_time);
 	profile_health_add(p, HEALTH_SIGNALS_PASSED, c->signal != 0);
-	if (c->t_arrived && c->t_resumed >= c->t_arrived) {
+	if (c->t_resumed >= c->t_arrived) {
 		lp->held[held_bucket(c->t_resumed - c->t_arrived)]++;
 		lp->n_held++;
 	}

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
 #include "sample/sampler_impl.h"
 
 enum {

@@ -209,7 +209,7 @@ static struct error *see_capture(struct taker *t, const struct capture *c)
 	if (!th || c->status != CAPTURE_OK)
 		return NULL;
 	t->snap->threads_held++;
-	if (c->t_arrived && c->t_resumed - c->t_arrived > t->snap->held_ns)
+	if (c->t_resumed - c->t_arrived > t->snap->held_ns)
 		t->snap->held_ns = c->t_resumed - c->t_arrived;
 	if (!hold_read(&t->plan, c, th, &m, &g, &has_g) || !has_g)
 		return NULL;

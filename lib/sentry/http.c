@@ -26,11 +26,6 @@ struct answer {
 	char retry_after[32];
 };
 
-struct buf_sink {
-	struct sink sink;
-	struct buf buf;
-};
-
 /* ---- text for people ---- */
 
 void printable_copy(char *out, size_t cap, const char *s, size_t len)
@@ -52,14 +47,6 @@ void printable_copy(char *out, size_t cap, const char *s, size_t len)
 }
 
 /* ---- the body ---- */
-
-static struct error *to_buf(struct sink *s, const void *data, size_t len)
-{
-	struct buf *b = &((struct buf_sink *)s)->buf;
-
-	buf_add(b, data, len);
-	return buf_error(b);
-}
 
 static struct error *compress_into(struct buf_sink *out, const void *data, size_t len)
 {
@@ -298,20 +285,21 @@ static struct error *send_body(const struct dsn *d, const struct buf *body, cons
 struct error *http_send_within(const struct dsn *dsn, const void *data, size_t len,
 			       const char *user_agent, long timeout_ms, struct http_answer *ret)
 {
-	struct buf_sink body = { .sink.write = to_buf };
+	struct buf body;
+	struct buf_sink sink = buf_sink_to(&body);
 	struct error *err;
 
 	*ret = (struct http_answer){ 0 };
-	buf_init(&body.buf);
-	err = compress_into(&body, data, len);
+	buf_init(&body);
+	err = compress_into(&sink, data, len);
 	if (!err && curl_global_init(CURL_GLOBAL_DEFAULT))
 		err = error_new(ERROR_INTERNAL, "libcurl does not start");
 	if (!err) {
-		ret->bytes = body.buf.len;
-		err = send_body(dsn, &body.buf, user_agent, timeout_ms, ret);
+		ret->bytes = body.len;
+		err = send_body(dsn, &body, user_agent, timeout_ms, ret);
 		curl_global_cleanup();
 	}
-	buf_deinit(&body.buf);
+	buf_deinit(&body);
 	return err;
 }
 

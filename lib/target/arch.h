@@ -28,7 +28,6 @@ struct arch {
 	uint16_t elf_machine;
 	uint32_t page_size;
 	uint32_t min_frame;		/* bytes a call takes at least: the return address */
-	const char *syscall_names;	/* reserved for messages */
 	/* Fills the named registers from `raw`. False when raw_len is not this CPU's. */
 	bool (*regs_parse)(struct regs *r);
 	/* A call in which a thread waits for something else (futex, epoll, poll, nanosleep ...). */

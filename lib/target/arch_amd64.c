@@ -85,7 +85,6 @@ const struct arch arch_amd64 = {
 	.elf_machine = EM_X86_64,
 	.page_size = 4096,
 	.min_frame = 8,
-	.syscall_names = "",
 	.regs_parse = amd64_regs_parse,
 	.syscall_waits = amd64_syscall_waits,
 	.heal_interrupted_wait = amd64_heal_interrupted_wait,

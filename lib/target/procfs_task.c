@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "target/procfs.h"
 #include "target/target_impl.h"
 

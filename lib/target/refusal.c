@@ -9,11 +9,11 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "target/live.h"
 
 enum { CAP_BIT_SYS_PTRACE = 19 };
