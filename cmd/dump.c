@@ -91,7 +91,7 @@ static struct error *open_all(struct dump *d)
 	struct error *err = open_target(d);
 
 	if (!err)
-		err = go_process_open(d->target, &d->process);
+		err = go_process_open(d->target, NULL, &d->process);
 	if (err)
 		return err;
 	d->rt = go_process_runtime(d->process, 0);

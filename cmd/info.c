@@ -285,7 +285,7 @@ static struct error *open_process(struct info *i, const char *word)
 	if (!err)
 		err = image_open_fd(fd, &i->image);
 	error_free(err);
-	return go_process_open(i->target, &i->go);
+	return go_process_open(i->target, NULL, &i->go);
 }
 
 static const char *kind_text(mode_t mode)

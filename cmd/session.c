@@ -70,7 +70,7 @@ static struct error *open_program(struct session *s)
 	exe = recording_exe(s->target, &s->arena);
 	s->exe = exe ? exe : "";
 	s->go_version = "";
-	err = go_process_open(s->target, &s->go);
+	err = go_process_open(s->target, NULL, &s->go);
 	if (!err && !go_process_runtimes(s->go))
 		err = error_new(ERROR_NOT_GO, "%s is not a Go program", s->exe);
 	if (err)

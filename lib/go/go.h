@@ -26,11 +26,17 @@ struct go_process;
 struct go_runtime;
 struct go_module;
 
+/* How to open one. All zero: everything that can be told, the only runtime there is. */
+struct go_options {
+	bool strict;		/* refuse where otherwise restricted mode would do */
+	const char *runtime;	/* of several runtimes the one whose file has this base name; NULL */
+};
+
 /*
- * Finds the runtimes of a live process in its executable. ERROR_NOT_GO; ERROR_UNSUPPORTED (Go,
+ * (`o` may be NULL.) Finds the runtimes of a live process in its executable. ERROR_NOT_GO; ERROR_UNSUPPORTED (Go,
  * but no layout row for its version, gccgo, ...). Works on a process that stands at its exec.
  */
-struct error *go_process_open(struct target *t, struct go_process **ret);
+struct error *go_process_open(struct target *t, const struct go_options *o, struct go_process **ret);
 /* The static side only, for a file. */
 struct error *go_process_open_file(int fd, struct go_process **ret);
 void go_process_close(struct go_process *p);
@@ -83,6 +89,14 @@ uint32_t go_runtime_caps(const struct go_runtime *rt);	/* enum go_cap bits */
  * invariant does not hold (which one is in `why`).
  */
 struct error *go_runtime_check(struct go_runtime *rt);
+
+/*
+ * Restricted mode: why only process metrics and on-CPU stacks of threads can be told, one clause
+ * without a full stop ("its g structs are laid out in an unknown way"); NULL when all can. Known
+ * after go_runtime_check. Borrowed. GO_CAP_G_LAYOUT or GO_CAP_ALLGS is missing then, and goprof
+ * must not claim anything about goroutines.
+ */
+const char *go_runtime_restricted(const struct go_runtime *rt);
 
 /* The target's own text for a wait reason number; NULL when it has none. Borrowed. */
 const char *go_wait_reason(struct go_runtime *rt, uint8_t reason);

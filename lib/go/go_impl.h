@@ -43,6 +43,7 @@ struct go_runtime {
 	struct go_global_at globals[GO_GLOBAL_COUNT];
 	uint32_t caps;
 	bool checked;
+	const char *restricted;	/* why it is in restricted mode, static or in `strings`; NULL */
 	uint8_t wrapper_id;	/* funcID of compiler-made wrappers in this version */
 	struct go_module modules[GO_MODULES_MAX];
 	uint32_t n_modules;
@@ -57,6 +58,7 @@ struct go_runtime {
 
 struct go_process {
 	struct target *target;	/* borrowed; NULL: a bare file */
+	struct go_options options;
 	struct image *images[GO_MODULES_MAX];	/* owned */
 	uint32_t n_images;
 	struct go_runtime *runtimes[GO_RUNTIMES_MAX];	/* owned */

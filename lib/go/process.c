@@ -78,6 +78,11 @@ uint32_t go_runtime_caps(const struct go_runtime *rt)
 	return rt->caps;
 }
 
+const char *go_runtime_restricted(const struct go_runtime *rt)
+{
+	return rt->restricted;
+}
+
 gaddr_t go_pc_real(const struct go_runtime *rt, gaddr_t pc)
 {
 	(void)rt;
@@ -270,7 +275,7 @@ static struct error *process_alloc(struct target *t, struct go_process **ret)
 	return NULL;
 }
 
-struct error *go_process_open(struct target *t, struct go_process **ret)
+struct error *go_process_open(struct target *t, const struct go_options *o, struct go_process **ret)
 {
 	_cleanup_(process_cleanup) struct go_process *p = NULL;
 	struct who w = who_is(t);
@@ -279,6 +284,8 @@ struct error *go_process_open(struct target *t, struct go_process **ret)
 	int fd;
 	struct error *err = process_alloc(t, &p);
 
+	if (!err && o)
+		p->options = *o;
 	if (!err)
 		err = target_exe_fd(t, &fd);
 	if (!err)

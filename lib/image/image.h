@@ -33,6 +33,13 @@ struct segment {
  * ERROR_CORRUPT: headers that contradict themselves.
  */
 struct error *image_open_fd(int fd, struct image **ret);
+/*
+ * The image whose ELF header stands at `start` in a process, read from its memory: for packed
+ * programs, deleted files that cannot be opened, the vDSO. Link-time addresses as ever (real
+ * address = link-time + bias, given back). What stands only in the file (symbols, build id outside
+ * of segments) is not there. `t` is borrowed and outlives it. Errors as image_open_fd.
+ */
+struct error *image_open_memory(struct target *t, gaddr_t start, struct image **ret, uint64_t *bias);
 void image_close(struct image *img);
 
 bool image_is_dyn(const struct image *img);	/* ET_DYN: PIE or shared object */

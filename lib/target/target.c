@@ -90,6 +90,11 @@ struct error *target_mappings(const struct target *t, struct mappings *ret)
 	return t->ops->mappings(t, ret);
 }
 
+struct error *target_mapping_fd(const struct target *t, const struct mapping *m, int *ret)
+{
+	return t->ops->mapping_fd ? t->ops->mapping_fd(t, m, ret) : &err_notfound;
+}
+
 void mappings_deinit(struct mappings *m)
 {
 	free(m->v);
@@ -136,6 +141,11 @@ pid_t target_tid_from_inner(struct target *t, pid_t inner)
 char target_tid_state(const struct target *t, pid_t tid)
 {
 	return t->ops->tid_state(t, tid);
+}
+
+bool target_thread_regs(const struct target *t, pid_t tid, struct regs *ret)
+{
+	return t->ops->thread_regs && t->ops->thread_regs(t, tid, ret);
 }
 
 struct error *task_open(const struct target *t, pid_t tid, struct task **ret)

@@ -29,6 +29,16 @@ struct target;
 struct error *target_open_live(pid_t pid, struct target **ret);
 void target_close(struct target *t);	/* NULL is fine */
 
+/*
+ * A core file, by the kernel or gcore(1). Its own descriptor is kept. ERROR_NOT_FOUND: no core
+ * file; ERROR_UNSUPPORTED: another CPU; ERROR_CORRUPT. `exe` names the program's file and may be
+ * NULL: then the one that the core names (NT_FILE) is taken, and believed only if its build id or
+ * its first bytes are those in the core.
+ */
+struct error *target_open_core(const char *path, const char *exe, struct target **ret);
+/* Did this target come from a core file? Nothing in it moves, no thread can be captured. */
+bool target_is_core(const struct target *t);
+
 pid_t target_pid(const struct target *t);	/* 0 when there is none */
 const struct arch *target_arch(const struct target *t);
 /* The program's file as /proc names it, for people only; never opened by this name. Borrowed. */
@@ -78,6 +88,12 @@ struct mappings {
 struct error *target_mappings(const struct target *t, struct mappings *ret);
 void mappings_deinit(struct mappings *m);
 const struct mapping *mappings_find(const struct mappings *m, gaddr_t addr);
+/*
+ * The file behind a mapping, opened (the caller closes it): the very file that is mapped, by
+ * device and inode, never another that has its name by now. ERROR_NOT_FOUND when it cannot be had
+ * (anonymous, deleted and no permission for map_files, ...): then read it from memory.
+ */
+struct error *target_mapping_fd(const struct target *t, const struct mapping *m, int *ret);
 
 /* ---- life ---- */
 
@@ -105,6 +121,12 @@ struct error *target_tids(const struct target *t, pid_t *tids, size_t *n);
  * keeps in m.procid); -1 when there is none. Cached.
  */
 pid_t target_tid_from_inner(struct target *t, pid_t inner);
+
+/*
+ * The registers that stand in a core file. False for a thread of a live process: those are had
+ * by tracer_capture only.
+ */
+bool target_thread_regs(const struct target *t, pid_t tid, struct regs *ret);
 
 /* /proc/PID/task/TID/schedstat */
 struct task_times {

@@ -1,6 +1,6 @@
 /*
- * target_impl.h: what a back end of struct target fills in. Back ends: live.c, core.c (a later
- * issue), test/fake/target_fake.c. Besides them only the tracer includes this, for target_tid_state.
+ * target_impl.h: what a back end of struct target fills in. Back ends: live.c, core.c,
+ * test/fake/target_fake.c. Besides them only the tracer includes this, for target_tid_state.
  */
 #ifndef GOPROF_TARGET_TARGET_IMPL_H
 #define GOPROF_TARGET_TARGET_IMPL_H
@@ -19,6 +19,10 @@ struct target_ops {
 	struct error *(*task_open)(const struct target *t, pid_t tid, struct task **ret);
 	/* The letter of /proc/PID/task/TID/stat; 0 when the process has no such thread. */
 	char (*tid_state)(const struct target *t, pid_t tid);
+	/* NULL: it never has a file for a mapping. */
+	struct error *(*mapping_fd)(const struct target *t, const struct mapping *m, int *ret);
+	/* NULL: threads are captured, not read (a live process). */
+	bool (*thread_regs)(const struct target *t, pid_t tid, struct regs *ret);
 };
 
 /* Back ends embed this as their first member. */

@@ -67,7 +67,7 @@ static void test_open_live(void **state)
 	gaddr_t text = w.f->text - 0x400000 + place;
 
 	(void)state;
-	assert_null(go_process_open(w.t, &p));
+	assert_null(go_process_open(w.t, NULL, &p));
 	assert_int_equal(go_process_runtimes(p), 1);
 	assert_null(go_process_runtime(p, 1));
 	rt = go_process_runtime(p, 0);
@@ -104,7 +104,7 @@ static void test_open_file(void **state)
 static void refused(struct world *w, enum error_kind kind, const char *what, const char *why)
 {
 	struct go_process *p = NULL;
-	struct error *err = go_process_open(w->t, &p);
+	struct error *err = go_process_open(w->t, NULL, &p);
 
 	assert_non_null(err);
 	assert_null(p);
