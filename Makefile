@@ -56,7 +56,7 @@ program   := $(if $(wildcard cmd/main.c),$(B)/goprof)
 
 # ---- what it needs: pkg-config name or header, and the Debian package ------------------------
 
-packages := libcjson:libcjson-dev libcurl:libcurl4-openssl-dev zlib:zlib1g-dev libprotobuf-c:libprotobuf-c-dev libxxhash:libxxhash-dev
+packages := libunwind-generic:libunwind-dev libdw:libdw-dev libcjson:libcjson-dev libcurl:libcurl4-openssl-dev zlib:zlib1g-dev libprotobuf-c:libprotobuf-c-dev libxxhash:libxxhash-dev
 test_packages := cmocka:libcmocka-dev
 
 goals := $(or $(MAKECMDGOALS),all)
