@@ -91,7 +91,8 @@ static struct error *open_all(struct dump *d)
 	struct error *err = open_target(d);
 
 	if (!err)
-		err = go_process_open(d->target, NULL, &d->process);
+		err = go_process_open(d->target, &(struct go_options){ .strict = true, .runtime = d->o->runtime },
+				      &d->process);
 	if (err)
 		return err;
 	d->rt = go_process_runtime(d->process, 0);

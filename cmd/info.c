@@ -174,6 +174,8 @@ static void layout_facts(struct info *i, struct go_runtime *rt)
 		else if (err)
 			fact(i, "checked", "does not fit: %s%s%s", err->what, err->why ? ": " : "",
 			     err->why ? err->why : "");
+		else if (go_runtime_restricted(rt))
+			fact(i, "checked", "RESTRICTED to on-CPU stacks of threads: %s", go_runtime_restricted(rt));
 		else
 			fact(i, "checked", "fits this process");
 		error_free(err);
@@ -285,7 +287,7 @@ static struct error *open_process(struct info *i, const char *word)
 	if (!err)
 		err = image_open_fd(fd, &i->image);
 	error_free(err);
-	return go_process_open(i->target, NULL, &i->go);
+	return go_process_open(i->target, &(struct go_options){ .runtime = i->o->runtime }, &i->go);
 }
 
 static const char *kind_text(mode_t mode)

@@ -67,6 +67,17 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.group = group_capture, .offset = AT(system),
 		.help = "the Go runtime's own goroutines too",
 	},
+	[OPTION_RUNTIME] = {
+		.name = "runtime", .argument = "FILE", .type = OPTION_TYPE_STRING,
+		.commands = COMMAND_RECORDING | COMMAND_DUMP | COMMAND_INFO,
+		.group = group_capture, .offset = AT(runtime),
+		.help = "of several Go runtimes in one process, that of this program or library",
+	},
+	[OPTION_STRICT] = {
+		.name = "strict", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,
+		.group = group_capture, .offset = AT(strict),
+		.help = "refuse a program whose goroutines cannot be told (else: threads only)",
+	},
 	[OPTION_LABELS] = {
 		.name = "labels", .type = OPTION_TYPE_FLAG, .commands = COMMAND_DUMP,
 		.group = group_capture, .offset = AT(labels),

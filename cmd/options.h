@@ -22,6 +22,8 @@ enum option_id {
 	OPTION_MODE,
 	OPTION_DEPTH,
 	OPTION_SYSTEM,
+	OPTION_RUNTIME,
+	OPTION_STRICT,
 	OPTION_DURATION,
 	OPTION_MAX_THREADS,
 	OPTION_ACTIVE,
@@ -56,6 +58,8 @@ struct options {
 	uint64_t mode;			/* enum profile_mode */
 	uint64_t depth;			/* frames */
 	bool system;
+	const char *runtime;		/* of several runtimes this one; NULL: there is only one */
+	bool strict;			/* refuse instead of restricted mode */
 	uint64_t duration;		/* ns; 0 = no limit */
 	uint64_t max_threads;		/* 0 = all */
 	uint64_t active;		/* goid; 0 = goroutine 1, ACTIVE_BUSIEST */

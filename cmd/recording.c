@@ -185,6 +185,11 @@ static struct error *collect(struct recording *r, struct recording_result *v)
 	v->go_version = arena_strndup(&v->arena, r->meta.go_version, strlen(r->meta.go_version));
 	if (!v->exe || !v->go_version)
 		return &err_nomem;
+	if (r->meta.restricted) {
+		v->summary.restricted = arena_strndup(&v->arena, r->meta.restricted, strlen(r->meta.restricted));
+		if (!v->summary.restricted)
+			return &err_nomem;
+	}
 	err = recording_tables(r->profile, r->aggregate, v);
 	v->summary.attached = o->command && (o->command->bit & COMMAND_ATTACH);
 	v->summary.rate_hz = (uint32_t)o->rate;

@@ -76,6 +76,7 @@ struct error *recording_meta(const struct recording_parts *p, struct arena *a,
 		.goprof_version = goprof_version(),
 		.rate_hz = (uint32_t)o->rate,
 		.mode = (enum profile_mode)o->mode,
+		.restricted = go_runtime_restricted(p->runtime),
 	};
 	return ret->server_name && ret->os_name && ret->os_version ? NULL : &err_nomem;
 }

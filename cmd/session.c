@@ -60,6 +60,7 @@ static void refuse(struct session *s, struct error *err)
 
 static struct error *open_program(struct session *s)
 {
+	const struct go_options go = { .strict = s->options->strict, .runtime = s->options->runtime };
 	const char *exe;
 	struct error *err;
 
@@ -70,7 +71,7 @@ static struct error *open_program(struct session *s)
 	exe = recording_exe(s->target, &s->arena);
 	s->exe = exe ? exe : "";
 	s->go_version = "";
-	err = go_process_open(s->target, NULL, &s->go);
+	err = go_process_open(s->target, &go, &s->go);
 	if (!err && !go_process_runtimes(s->go))
 		err = error_new(ERROR_NOT_GO, "%s is not a Go program", s->exe);
 	if (err)

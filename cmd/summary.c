@@ -278,10 +278,25 @@ static void health_text(const struct summary *s, struct buf *b)
 	buf_deinit(&line);
 }
 
+/* What this profile cannot tell stands where it would have stood. */
+static void restricted_text(const struct summary *s, struct buf *b)
+{
+	struct buf t;
+
+	buf_init(&t);
+	buf_addf(&t, "goroutines cannot be told: %s. On-CPU stacks are those of threads.", s->restricted);
+	buf_addc(b, '\n');
+	summary_paragraph(b, "RESTRICTED", t.data ? t.data : "");
+	buf_deinit(&t);
+}
+
 void summary_text(const struct summary *s, struct buf *b)
 {
 	functions_text(s, b);
-	groups_text(s, b);
+	if (s->restricted)
+		restricted_text(s, b);
+	else
+		groups_text(s, b);
 	health_text(s, b);
 }
 

@@ -28,6 +28,7 @@ struct summary_group {
 };
 
 struct summary {
+	const char *restricted;		/* why there are no goroutines to tell of; NULL */
 	bool attached;			/* it is somebody's production: how long were threads held? */
 	uint64_t cpu_ns, wall_ns;
 	const struct summary_function *functions;	/* most self first */

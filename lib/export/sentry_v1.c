@@ -255,6 +255,7 @@ static struct error *add_goprof(struct builder *b, cJSON *contexts)
 	/* Time that the limit of the service took away; 0 unless a window was closed too late. */
 	add_number(b, c, "cut_ns", w->end.mono - b->view.limit);
 	add_text(b, c, "command", b->meta->command);
+	add_text(b, c, "restricted", b->meta->restricted);
 	add_health(b, c);
 	return add_left_out(b, c);
 }
@@ -301,6 +302,8 @@ static struct error *build_transaction(struct builder *b)
 	add_required(b, sdk, "version", b->meta->goprof_version);
 	tags = add_object(b, doc, "tags");
 	add_text(b, tags, "goprof.mode", export_mode_name(b->o->mode));
+	if (b->meta->restricted)
+		add_text(b, tags, "goprof.restricted", "yes");
 	if (!cJSON_AddArrayToObject(doc, "spans"))
 		b->failed = true;
 	err = add_contexts(b, doc);

@@ -111,6 +111,7 @@ struct profile_meta {
 	const char *goprof_version;
 	uint32_t rate_hz;
 	enum profile_mode mode;
+	const char *restricted;		/* why only threads on a CPU could be seen; NULL: all was */
 };
 
 struct error *profile_create(const struct clock *clock, const struct profile_meta *meta,

@@ -215,13 +215,15 @@ struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit
 struct reader reader_make(const struct sampler_parts *parts)
 {
 	const struct go_layout *l = go_runtime_layout(parts->runtime);
+	bool goroutines = !go_runtime_restricted(parts->runtime);
 
 	return (struct reader){
 		.target = parts->target,
 		.rt = parts->runtime,
 		.layout = l,
 		.clock = parts->clock,
-		.g_span = g_span(l),
-		.m_span = m_span(l),
+		.g_span = goroutines ? g_span(l) : 0,
+		.m_span = goroutines ? m_span(l) : 0,
+		.goroutines = goroutines,
 	};
 }

@@ -377,13 +377,16 @@ struct error *intern_track(struct intern *in, const struct g_look *g, bool syste
 	return profile_track(in->profile, &info);
 }
 
-struct error *intern_thread_track(struct intern *in, uint64_t key, bool has_m)
+struct error *intern_thread_track(struct intern *in, uint64_t key, enum thread_kind kind)
 {
-	struct profile_track_info info = { .key = key, .system = has_m };
+	static const char *const names[] = {
+		[THREAD_GO] = "[Go runtime]", [THREAD_NON_GO] = "[non-Go]", [THREAD_UNKNOWN] = "[thread]",
+	};
+	struct profile_track_info info = { .key = key, .system = kind == THREAD_GO };
 	struct error *err;
 
 	if (profile_has_track(in->profile, key))
 		return NULL;
-	err = intern_text(in, has_m ? "[Go runtime]" : "[non-Go]", &info.entry);
+	err = intern_text(in, names[kind], &info.entry);
 	return err ? err : profile_track(in->profile, &info);
 }

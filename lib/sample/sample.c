@@ -112,6 +112,22 @@ uint32_t sampler_goroutines(const struct sampler *s)
 
 /* ---- the tick ---- */
 
+/* Headers of all goroutines; in restricted mode there are none. */
+static struct error *read_goroutines(struct sampler *s)
+{
+	struct error *err;
+
+	if (!s->reader.goroutines)
+		return NULL;
+	err = gs_update(&s->gs, &s->reader);
+	if (!err)
+		err = gs_read_all(&s->gs, &s->reader, see_header, s);
+	if (!err)
+		end_orphans(s);
+	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
+	return err;
+}
+
 static struct error *do_tick(struct sampler *s, bool late)
 {
 	struct error *err;
@@ -125,12 +141,7 @@ static struct error *do_tick(struct sampler *s, bool late)
 	s->alive = 0;
 	err = s->looks->collect_late(s->looks, see_thread, s);
 	if (!err)
-		err = gs_update(&s->gs, &s->reader);
-	if (!err)
-		err = gs_read_all(&s->gs, &s->reader, see_header, s);
-	if (!err)
-		end_orphans(s);
-	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
+		err = read_goroutines(s);
 	if (!err)
 		err = s->looks->collect(s->looks, reader_now(&s->reader) + COLLECT_NS, see_thread, s);
 	if (err)

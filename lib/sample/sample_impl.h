@@ -32,6 +32,7 @@ struct reader {
 	const struct go_layout *layout;
 	const struct clock *clock;
 	size_t g_span, m_span;
+	bool goroutines;	/* g and m structs can be read; else restricted mode: threads only */
 };
 
 struct reader reader_make(const struct sampler_parts *parts);
@@ -247,8 +248,14 @@ struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t l
 struct error *intern_labels_marked(struct intern *in, const struct target *t, gaddr_t labels,
 				   uint64_t mark, profile_id *ret);
 struct error *intern_track(struct intern *in, const struct g_look *g, bool system);
-/* A thread under its own key: "[Go runtime]" or "[non-Go]". */
-struct error *intern_thread_track(struct intern *in, uint64_t key, bool has_m);
+/* What a thread is that has a track of its own. */
+enum thread_kind {
+	THREAD_GO,		/* an m that runs no goroutine: collector, scheduler */
+	THREAD_NON_GO,
+	THREAD_UNKNOWN,		/* restricted mode: which goroutine it runs cannot be told */
+};
+
+struct error *intern_thread_track(struct intern *in, uint64_t key, enum thread_kind kind);
 bool intern_is_system(struct intern *in, const struct g_look *g);
 
 /* ---- audit.c ---- */

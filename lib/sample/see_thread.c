@@ -24,7 +24,8 @@ static struct error *labels_of(struct sampler *s, const struct capture *c, const
 static struct error *describe(struct sampler *s, const struct look *look, const struct g_look *g,
 			      bool has_m, struct profile_observation *o)
 {
-	const char *doing = g ? "gc" : has_m ? "scheduler" : "non-Go";
+	const char *doing = g ? "gc" : has_m ? "scheduler" : s->reader.goroutines ? "non-Go" : "running";
+	enum thread_kind kind = has_m ? THREAD_GO : s->reader.goroutines ? THREAD_NON_GO : THREAD_UNKNOWN;
 	struct error *err;
 
 	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
@@ -37,7 +38,7 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	look->thread->tracked = true;
 	o->key = PROFILE_THREAD_KEY + look->thread->tid;
 	o->labels = PROFILE_LABELS_NONE;
-	err = intern_thread_track(&s->intern, o->key, has_m);
+	err = intern_thread_track(&s->intern, o->key, kind);
 	return err ? err : profile_string(s->profile, doing, strlen(doing), &o->state);
 }
 
@@ -125,7 +126,7 @@ struct error *see_thread(void *ctx, const struct look *look)
 	o.t_before = c->t_arrived;
 	o.t_after = c->t_resumed;
 	look->thread->captured_tick = tick_of(s, look);
-	if (!has_m)
+	if (!has_m && s->reader.goroutines)
 		s->threads.m_pending = true;	/* perhaps an m that is not known yet */
 	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
 	if (!err)

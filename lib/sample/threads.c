@@ -240,7 +240,7 @@ struct error *threads_update(struct threads *ts, const struct reader *r, struct 
 		err = list_threads(ts, r, false);
 		forget_gone(ts, tr);
 	}
-	if (err || !go_runtime_globals(r->rt)[GO_ALLM].addr)
+	if (err || !r->goroutines || !go_runtime_globals(r->rt)[GO_ALLM].addr)
 		return err;
 	err = target_read_u64(r->target, go_runtime_globals(r->rt)[GO_ALLM].addr, &head);
 	if (!err && (head != ts->allm || ts->m_pending || now - ts->walked_at >= settle_every_ns))

@@ -90,6 +90,29 @@ static void test_good_run(void **state)
 	       "          98.9 % of CPU time accounted for, own CPU 1.9 % of a core\n");
 }
 
+/* Nothing is claimed about goroutines, not even that there were none. */
+static void test_restricted(void **state)
+{
+	_cleanup_(buf_deinit) struct buf b;
+	struct summary s = sample();
+
+	(void)state;
+	s.restricted = "the members of its g structs could not be found";
+	s.n_functions = 1;
+	buf_init(&b);
+	summary_text(&s, &b);
+	expect(&b,
+	       "  on CPU  8.52 s = 69 % of one core     (parked goroutines are not listed here)\n"
+	       "     self    total  function\n"
+	       "   31.0 %   31.0 %  crypto/sha256.block\n"
+	       "\n"
+	       "  RESTRICTED  goroutines cannot be told: the members of its g structs could not\n"
+	       "              be found. On-CPU stacks are those of threads.\n"
+	       "\n"
+	       "  health  good: 1,253 of 1,253 ticks at 101 Hz, 99.8 % of stacks complete,\n"
+	       "          98.9 % of CPU time accounted for, own CPU 1.9 % of a core\n");
+}
+
 static void test_attached_health(void **state)
 {
 	_cleanup_(buf_deinit) struct buf b, line;
@@ -452,6 +475,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good_run),
+		cmocka_unit_test(test_restricted),
 		cmocka_unit_test(test_attached_health),
 		cmocka_unit_test(test_check_worst_first),
 		cmocka_unit_test(test_each_check_can_fail),

@@ -190,6 +190,33 @@ static void sums_over_windows(void **state)
 	world_deinit(&w);
 }
 
+/* A reader must see that goroutines are missing because they could not be told. */
+static void restricted_mode_is_said(void **state)
+{
+	const struct export_options o = { .mode = PROFILE_WALL };
+	struct world w;
+	struct pprof *x;
+	struct window *win;
+	Pprof__Profile *p;
+
+	(void)state;
+	world_init(&w);
+	world_restrict(&w, "no layout");
+	must(pprof_create(&o, &x));
+	track(&w, PROFILE_THREAD_KEY + 9, "[thread]");
+	tick(&w);
+	look(&w, PROFILE_THREAD_KEY + 9, stack1(&w, "spin"), "running", 0, true);
+	world_pass(&w, TICK);
+	win = close_now(&w);
+	must(pprof_window(x, win));
+	window_free(win);
+	p = write_and_read(x);
+	assert_true(has_comment(p, "restricted mode, on-CPU stacks of threads only: no layout"));
+	pprof__profile__free_unpacked(p, NULL);
+	pprof_destroy(x);
+	world_deinit(&w);
+}
+
 /* ---- one stack ---- */
 
 static Pprof__Profile *profile_of_stack(struct world *w, const profile_id *f, uint32_t n, uint32_t flags,
@@ -355,6 +382,7 @@ static void failures_come_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(restricted_mode_is_said),
 		cmocka_unit_test(sums_over_windows),
 		cmocka_unit_test(inlined_frames_share_a_location),
 		cmocka_unit_test(missing_callers_are_marked),

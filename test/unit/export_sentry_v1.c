@@ -130,6 +130,25 @@ static void what_the_service_demands(void **state)
 	world_deinit(&w);
 }
 
+static void restricted_mode_is_said(void **state)
+{
+	static const struct export_options o = { 0 };
+	struct world w;
+	struct window *win;
+	struct pair p;
+
+	(void)state;
+	world_init(&w);
+	world_restrict(&w, "no layout");
+	win = some_window(&w, 2, 1);
+	build_pair(win, &o, &p);
+	assert_string_equal(text_at(p.transaction, "contexts/goprof/restricted"), "no layout");
+	assert_string_equal(at(at(p.transaction, "tags"), "goprof.restricted")->valuestring, "yes");
+	free_pair(&p);
+	window_free(win);
+	world_deinit(&w);
+}
+
 static void what_is_not_known_is_left_out(void **state)
 {
 	static const struct export_options o = { .mode = PROFILE_WALL };
@@ -535,6 +554,7 @@ static void hostile_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(restricted_mode_is_said),
 		cmocka_unit_test(what_the_service_demands),
 		cmocka_unit_test(what_is_not_known_is_left_out),
 		cmocka_unit_test(nothing_is_sent_without_two_samples),

@@ -45,6 +45,15 @@ static inline void must(struct error *err)
 		fail_msg("error %d: %s", err->kind, err->what);
 }
 
+/* The world's profile was made without goroutines. */
+static inline void world_restrict(struct world *w, const char *why)
+{
+	struct profile_meta meta = *profile_meta(w->p);
+
+	meta.restricted = why;
+	must(profile_set_meta(w->p, &meta));
+}
+
 static inline void world_init(struct world *w)
 {
 	static const struct profile_meta meta = {
