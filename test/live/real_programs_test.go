@@ -117,7 +117,7 @@ var realPrograms = []realProgram{
 	{name: "esbuild-0.19", served: true, least: 3, before: bundle, work: get("/app.js"), args: esbuildArgs},
 	{name: "esbuild-0.24", served: true, least: 3, before: bundle, work: get("/app.js"), args: esbuildArgs},
 	{name: "esbuild-0.28", served: true, least: 3, before: bundle, work: get("/app.js"), args: esbuildArgs},
-	{name: "turbo", least: 3, before: gitRepository, args: words("daemon")},
+	{name: "turbo", least: 3, deadly: syscall.SIGSEGV, before: gitRepository, args: words("daemon")},
 	{name: "dbmate", least: 1, args: func(p *place) []string {
 		return []string{"--url", "postgres://" + p.address() + "/none", "--wait-timeout", "2m", "wait"}
 	}},

@@ -172,7 +172,8 @@ func recordReal(t *testing.T, r *realProgram, path string) {
 		t.Errorf("%.0f of %.0f stacks are complete", whole, all)
 	}
 	looks, whole := figure("on-CPU stacks"), figure("complete on-CPU stacks")
-	if looks-whole > 0.01*looks && looks-whole > 2 {
+	// Deep ones are cut, and marked. (A file formatter gets to syntax that is nested five hundred deep.)
+	if lost := looks - whole - figure("cut"); lost > 0.01*looks && lost > 2 {
 		t.Errorf("%.0f of %.0f on-CPU stacks are complete", whole, looks)
 	}
 	if least := 100.0; r.busy && looks < least {
@@ -180,7 +181,7 @@ func recordReal(t *testing.T, r *realProgram, path string) {
 	}
 	// How busy this machine is decides whether ticks come in time, and what works in bursts on many threads has
 	// seconds in which none of the looks met a thread. Nothing else may be wrong.
-	said := unbroken(got.err())
+	said := strings.ReplaceAll(got.err(), "\n          ", " ")
 	verdict, excused := submatch(regexp.MustCompile(`(?m)^.*\b(good: .*|CHECK: .*)$`), said), lateTicks
 	if !r.busy {
 		excused = inBursts
@@ -194,7 +195,7 @@ func recordReal(t *testing.T, r *realProgram, path string) {
 // Only what is wrong or always said stands behind CHECK.
 var (
 	lateTicks = regexp.MustCompile(`^[\d,]+ of [\d,]+ ticks \([\d,]+ late: cores busy\), ` + notBad)
-	inBursts  = regexp.MustCompile(`^([\d,]+ of [\d,]+ ticks \([\d,]+ late: cores busy\), |[12]?\d\.\d % of CPU time without a stack, )+([\d,]+ of [\d,]+ ticks at|` + notBad + ")")
+	inBursts  = regexp.MustCompile(`^([\d,]+ of [\d,]+ ticks \([\d,]+ late: cores busy\), |[1-4]?\d\.\d % of CPU time without a stack, )+([\d,]+ of [\d,]+ ticks at|` + notBad + ")")
 )
 
 const notBad = `(threads held|\d+\.\d % of stacks)`
@@ -216,10 +217,10 @@ func deathOf(t testing.TB, text string) []*goroutine {
 }
 
 // dumpAndKill makes a dump, kills the program at once, and gives what goprof and the program itself say of its
-// goroutines. A traceback for a signal has all goroutines and all frames, those of the runtime, too.
+// goroutines: all of them, with all frames of the runtime, which from Go 1.18 on it prints anyway.
 func dumpAndKill(t *testing.T, r *realProgram, path string) (user, all, theirs map[string]*goroutine) {
 	t.Helper()
-	g, _ := r.start(t, path)
+	g, _ := r.start(t, path, env("GOTRACEBACK=system"))
 	short := dump(t, g.pid)
 	text := dump(t, g.pid, "--system")
 	deadly := r.deadly
