@@ -50,7 +50,7 @@ func missingTest(t testing.TB, live, name string) string {
 	if !strings.Contains(live, "\nfunc "+function+"(t *testing.T)") {
 		return "no function " + function + " in test/live"
 	}
-	if sub == "" || strings.Contains(live, `"`+sub+`"`) {
+	if sub == "" || strings.Contains(live, `"`+sub+`"`) || strings.Contains(live, `"`+strings.ReplaceAll(sub, "-", " ")+`"`) {
 		return ""
 	}
 	for _, word := range strings.Split(sub, "-") {
