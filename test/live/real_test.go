@@ -82,8 +82,8 @@ var (
 	knownRange     = regexp.MustCompile(`go1\.(\d+)(?: to go1\.(\d+))?`)
 )
 
-// known: a version is one of those that info lists ("go1.19 and go1.21 to go1.27").
-func known(info, version string) bool {
+// isKnown: a version is one of those that info lists ("go1.19 and go1.21 to go1.27").
+func isKnown(info, version string) bool {
 	var minor int
 	fmt.Sscanf(version, "go1.%d", &minor)
 	for _, m := range knownRange.FindAllStringSubmatch(submatch(knownVersions, info), -1) {
@@ -111,7 +111,7 @@ func checkInfo(t *testing.T, path string) {
 	t.Helper()
 	p := start(t, nil, goprofPath, "info", path)
 	status := p.wait(20 * time.Second)
-	if version := submatch(refusedVersion, unbroken(p.err())); status == 65 && !known(p.out(), version) {
+	if version := submatch(refusedVersion, unbroken(p.err())); status == 65 && !isKnown(p.out(), version) {
 		t.Skipf("built by %s, which goprof does not know", version)
 	}
 	if status != 0 {
@@ -338,7 +338,7 @@ func (g *goroutine) ofRuntime() bool {
 func TestKnown(t *testing.T) {
 	info := "  file   x go1.1\n  Go versions known           go1.19 and go1.21 to go1.27\n"
 	for version, want := range map[string]bool{"go1.19.8": true, "go1.20": false, "go1.21rc2": true, "go1.24.1": true, "go1.27": true, "go1.28": false, "": true} {
-		if known(info, version) != want {
+		if isKnown(info, version) != want {
 			t.Errorf("%q is known: %v", version, !want)
 		}
 	}
