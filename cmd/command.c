@@ -44,6 +44,7 @@ static const char attach_more[] =
 	"SIGUSR1 closes the current window and writes it.\n" EXIT_STATUSES;
 static const char dump_more[] =
 	"The text is that of a Go traceback and goes to stdout; the process runs on.\n"
+	"A core file (by the kernel or gcore) gives what the process would have given.\n"
 	"Example: goprof dump 4711 >goroutines.txt\n" EXIT_STATUSES;
 static const char info_more[] =
 	"A file is only read. Of a process more can be told; it is not stopped.\n"
@@ -62,8 +63,8 @@ const struct command command_table[] = {
 		.help = "profile a running process", .more = attach_more, .execute = attach_command,
 	},
 	{
-		.name = "dump", .bit = COMMAND_DUMP, .words = "PID", .min = 1, .max = 1,
-		.missing = "the id of a process", .usage = ERROR_USAGE,
+		.name = "dump", .bit = COMMAND_DUMP, .words = "PID|CORE", .min = 1, .max = 1,
+		.missing = "the id of a process or a core file", .usage = ERROR_USAGE,
 		.help = "print every goroutine once", .more = dump_more, .execute = dump_command,
 	},
 	{

@@ -1,9 +1,9 @@
 /*
- * dump.c: goprof dump PID: every goroutine once, on stdout, as the program's own traceback would
- * print it. goprof's one line goes to stderr, so that a redirected dump stays clean.
+ * dump.c: goprof dump PID or CORE: every goroutine once, on stdout, as the program's own traceback
+ * would print it. goprof's one line goes to stderr, so that a redirected dump stays clean.
  *
- * This file brings the parts together (process, runtime, snapshot, names); the form of the text is
- * goroutine_text.c's.
+ * This file brings the parts together (process or core, runtime, snapshot, names); the text is
+ * dump_text.c's.
  */
 #include <string.h>
 #include <unistd.h>
@@ -12,38 +12,28 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cmd/command.h"
-#include "cmd/goroutine_text.h"
+#include "cmd/dump_text.h"
 #include "cmd/options.h"
 #include "cmd/output_file.h"
 #include "cmd/refused.h"
 #include "cmd/words.h"
-#include "go/pclntab.h"
 #include "sample/naming.h"
 #include "sample/snapshot.h"
-#include "symbol/symbol.h"
-#include "unwind/unwind.h"
+#include "target/core.h"
 
-enum {
-	FLUSH_BYTES = 256 * 1024,
-	RUNTIME_TRIES = 100, RUNTIME_PAUSE_NS = 10 * NSEC_PER_MSEC,
-	NS_PER_MINUTE_S = 60,
-};
+enum { RUNTIME_TRIES = 100, RUNTIME_PAUSE_NS = 10 * NSEC_PER_MSEC };
 
 /* All that is open while a dump is made. */
 struct dump {
 	const struct options *o;
+	const char *word;		/* the one that names the process or the core */
 	struct target *target;
 	struct go_process *process;
 	struct go_runtime *rt;
-	struct tracer *tracer;
+	struct tracer *tracer;		/* NULL for a core */
 	struct symbols *symbols;
 	struct snapshot *snapshot;
-	bool labels;			/* they are shown */
 	uint32_t shown;			/* goroutines printed */
-	/* One stack at a time: logical frames and the offsets of their pcs. */
-	const struct symbol_frame **frames;
-	uint64_t *offsets;
-	size_t n, cap;
 	struct buf out;
 };
 
@@ -54,19 +44,61 @@ static void dump_deinit(struct dump *d)
 	tracer_destroy(d->tracer);
 	go_process_close(d->process);
 	target_close(d->target);
-	free(d->frames);
-	free(d->offsets);
 	buf_deinit(&d->out);
 }
 
 /* ---- opening ---- */
 
-static struct error *open_target(struct dump *d)
+static struct error *open_process(struct dump *d)
 {
 	pid_t pid;
-	struct error *err = pid_read(d->o->command, d->o->words[0], &pid);
+	struct error *err;
 
+	if (d->o->exe)
+		return error_new(ERROR_USAGE, "--exe is for core files; %s is the id of a process", d->word);
+	err = pid_read(d->o->command, d->word, &pid);
 	return err ? err : target_open_live(pid, &d->target);
+}
+
+/* What lib/ calls not found is here a word that was not meant so; a damaged core is no bug of ours. */
+static struct error *as_argument(struct error *err)
+{
+	if (err && !err->is_static && err->kind == ERROR_NOT_FOUND)
+		err->kind = ERROR_USAGE;
+	if (err && !err->is_static && err->kind == ERROR_CORRUPT)
+		err->kind = ERROR_UNSUPPORTED;
+	return err;
+}
+
+static struct error *open_core(struct dump *d)
+{
+	struct core_facts facts = { 0 };
+	pid_t pid;
+	struct error *err;
+
+	/* A word that is no file may be the name of a program that runs. */
+	if (!strchr(d->word, '/') && access(d->word, F_OK) != 0)
+		return pid_read(d->o->command, d->word, &pid);
+	err = as_argument(target_open_core(d->word, d->o->exe, &d->target));
+	if (err)
+		return err;
+	target_core_facts(d->target, &facts);
+	if (!facts.exe_why)
+		return NULL;
+	err = error_new(ERROR_NO_PROCESS, "the program that left %s cannot be read", d->word);
+	if (*target_exe_path(d->target))
+		error_why(err, "%s: %s", target_exe_path(d->target), facts.exe_why);
+	else
+		error_why(err, "%s%s", facts.exe_why, facts.missing_bytes ? " (it is cut off)" : "");
+	return error_todo(err, "goprof dump %s --exe FILE", d->word);
+}
+
+/* Digits are a pid; a core file with the name of a number is meant by a slash. */
+static struct error *open_target(struct dump *d)
+{
+	uint64_t n;
+
+	return number_parse(d->word, &n) ? open_process(d) : open_core(d);
 }
 
 /* A process that has just been started gets a second to bring its runtime up. */
@@ -86,18 +118,47 @@ static struct error *wait_for_runtime(struct dump *d)
 	return err;
 }
 
+/* The check fails where no m has a thread: say so, when that is what is wrong with the core. */
+static struct error *core_refused(struct dump *d, struct error *err)
+{
+	struct core_facts facts;
+
+	if (!err || err->is_static || !target_core_facts(d->target, &facts))
+		return err;
+	if (facts.foreign_tids)
+		return error_todo(error_why(err, "the %zu threads in %s have other ids than the program knows; "
+					    "the core was made outside of its container", facts.threads, d->word),
+				  "make the core inside the container, or let the kernel make it");
+	if (facts.missing_bytes)
+		return error_why(err, "%s is cut off: %llu of %llu MiB are missing", d->word,
+				 (unsigned long long)facts.missing_bytes >> 20, (unsigned long long)facts.bytes >> 20);
+	if (err->kind == ERROR_NOT_GO && !err->todo)
+		error_todo(err, "goprof info %s shows what was tried", target_exe_path(d->target));
+	return err;
+}
+
+static struct error *open_runtime(struct dump *d)
+{
+	struct error *err = go_process_open(d->target, &(struct go_options){ .strict = true,
+							 .runtime = d->o->runtime }, &d->process);
+
+	if (err)
+		return err;
+	d->rt = go_process_runtime(d->process, 0);
+	if (!target_is_core(d->target))
+		return wait_for_runtime(d);
+	err = go_runtime_check(d->rt);
+	return err != &err_end ? err : error_new(ERROR_UNSUPPORTED, "the Go runtime of %s was not up yet", d->word);
+}
+
 static struct error *open_all(struct dump *d)
 {
 	struct error *err = open_target(d);
 
-	if (!err)
-		err = go_process_open(d->target, &(struct go_options){ .strict = true, .runtime = d->o->runtime },
-				      &d->process);
 	if (err)
 		return err;
-	d->rt = go_process_runtime(d->process, 0);
-	err = wait_for_runtime(d);
-	if (!err)
+	err = core_refused(d, open_runtime(d));
+	if (!err && !target_is_core(d->target))
 		err = tracer_create(&d->tracer);
 	if (!err)
 		err = naming_open(d->target, d->rt, &d->symbols);
@@ -113,171 +174,45 @@ static struct error *take_snapshot(struct dump *d)
 	return snapshot_take(&parts, (uint32_t)d->o->depth, &d->snapshot);
 }
 
-/* ---- one goroutine ---- */
+/* ---- telling ---- */
 
-static struct error *reserve(struct dump *d, size_t more)
+static struct error *flush(void *ctx, struct buf *b)
 {
-	size_t cap = d->cap ? d->cap : 64;
-	const struct symbol_frame **frames;
-	uint64_t *offsets;
+	struct error *err = output_fd_write(STDOUT_FILENO, "stdout", b->data, b->len);
 
-	if (d->n + more <= d->cap)
-		return NULL;
-	while (cap < d->n + more)
-		cap *= 2;
-	frames = realloc(d->frames, cap * sizeof(*frames));
-	if (!frames)
-		return &err_nomem;
-	d->frames = frames;
-	offsets = realloc(d->offsets, cap * sizeof(*offsets));
-	if (!offsets)
-		return &err_nomem;
-	d->offsets = offsets;
-	d->cap = cap;
-	return NULL;
-}
-
-static struct error *expand_frame(struct dump *d, const struct pc_frame *f)
-{
-	const struct symbol_frame *v;
-	struct error *err;
-	size_t n;
-
-	err = naming_expand(d->symbols, d->rt, f, &v, &n);
-	if (!err)
-		err = reserve(d, n);
-	for (size_t i = 0; !err && i < n; i++) {
-		d->frames[d->n] = &v[i];
-		d->offsets[d->n++] = f->pc > v[i].entry ? f->pc - v[i].entry : 0;
-	}
-	return err;
-}
-
-static struct error *expand_stack(struct dump *d, const struct snapshot_goroutine *g)
-{
-	struct error *err = NULL;
-
-	d->n = 0;
-	for (uint32_t i = 0; !err && i < g->n_frames; i++)
-		err = expand_frame(d, &g->frames[i]);
-	return err;
-}
-
-/*
- * Who made it, unless a traceback would not say. The function is the one that holds the go
- * statement's code; file and line are those of the statement, which may have been inlined into it.
- */
-static struct error *fill_creator(struct dump *d, const struct g_look *g,
-				  struct goroutine_text_creator *c, bool *ret)
-{
-	const struct symbol_frame *v, *function;
-	struct error *err;
-	size_t n;
-
-	*ret = false;
-	if (g->goid == 1 || !g->gopc)
-		return NULL;
-	err = symbol_expand(d->symbols, g->gopc, SYMBOL_RETURN, &v, &n);
-	if (err)
-		return err;
-	function = &v[n - 1];
-	if (function->flags & (FRAME_PSEUDO | FRAME_WRAPPER | FRAME_RUNTIME_HIDDEN))
-		return NULL;
-	*c = (struct goroutine_text_creator){
-		.function = function->printed, .file = v[0].abs_path, .line = v[0].line,
-		.offset = g->gopc > function->entry ? g->gopc - function->entry : 0,
-		.parent = g->parent_goid,
-	};
-	*ret = true;
-	return NULL;
-}
-
-static const char *status_text(struct dump *d, const struct g_look *g)
-{
-	const char *reason = NULL;
-
-	if ((g->status == G_WAITING || g->status == G_LEAKED) && g->waitreason)
-		reason = go_wait_reason(d->rt, g->waitreason);
-	return reason && *reason ? reason : g_status_name(g->status);
-}
-
-/* Since the collector first saw it blocked: the target's nanotime is our CLOCK_MONOTONIC. */
-static int64_t minutes_blocked(const struct g_look *g)
-{
-	bool blocked = g->status == G_WAITING || g->status == G_SYSCALL;
-
-	if (!blocked || g->waitsince <= 0 || (uint64_t)g->waitsince > g->t_after)
-		return 0;
-	return (int64_t)((g->t_after - (uint64_t)g->waitsince) / NSEC_PER_SEC / NS_PER_MINUTE_S);
-}
-
-static const char *why_no_stack(const struct snapshot_goroutine *g)
-{
-	if (g->moved)
-		return "(moved while it was read)";
-	if (g->n_frames)
-		return NULL;
-	return g->look.status == G_RUNNING ? "goroutine running on other thread; stack unavailable"
-					   : "(no stack could be read)";
-}
-
-static struct error *add_goroutine(struct dump *d, const struct snapshot_goroutine *g)
-{
-	struct goroutine_text_creator creator;
-	bool has_creator;
-	struct error *err = expand_stack(d, g);
-
-	if (!err)
-		err = fill_creator(d, &g->look, &creator, &has_creator);
-	if (err)
-		return err;
-	if (d->shown++)
-		buf_addc(&d->out, '\n');
-	goroutine_text(&d->out, &(struct goroutine_text_in){
-		.go_minor = go_runtime_build(d->rt)->minor, .goid = g->look.goid,
-		.status = status_text(d, &g->look), .leaked = g->look.status == G_LEAKED,
-		.scan = g->look.scan, .locked = g->look.lockedm != 0,
-		.minutes = minutes_blocked(&g->look),
-		.labels = g->labels, .n_labels = d->labels && g->labels_known ? g->n_labels : 0,
-		.labels_unknown = d->labels && !g->labels_known,
-		.frames = d->frames, .offsets = d->offsets, .n = d->n,
-		.cut = g->end == UNWIND_DEPTH,
-		.missing = g->end == UNWIND_COMPLETE ? NULL : unwind_end_name(g->end),
-		.no_stack = why_no_stack(g), .creator = has_creator ? &creator : NULL,
-	});
-	return buf_error(&d->out);
-}
-
-/* ---- all of them ---- */
-
-static bool wanted(struct dump *d, const struct g_look *g)
-{
-	if (g->status == G_DEAD || g->status == G_DEADEXTRA)
-		return false;
-	return d->o->system || !g_is_system(d->rt, g);
-}
-
-static struct error *flush(struct dump *d)
-{
-	struct error *err = output_fd_write(STDOUT_FILENO, "stdout", d->out.data, d->out.len);
-
-	buf_clear(&d->out);
+	(void)ctx;
+	buf_clear(b);
 	return err;
 }
 
 static struct error *print_all(struct dump *d)
 {
-	struct error *err = NULL;
+	const struct dump_text text = {
+		.runtime = d->rt, .symbols = d->symbols, .system = d->o->system,
+		.labels = d->o->labels || isatty(STDOUT_FILENO),
+	};
+	struct error *err = dump_text(&text, d->snapshot, &d->out, flush, NULL, &d->shown);
 
-	d->labels = d->o->labels || isatty(STDOUT_FILENO);
-	for (uint32_t i = 0; !err && i < d->snapshot->n; i++) {
-		if (!wanted(d, &d->snapshot->v[i].look))
-			continue;
-		err = add_goroutine(d, &d->snapshot->v[i]);
-		if (!err && d->out.len >= FLUSH_BYTES)
-			err = flush(d);
-	}
-	return err || !d->out.len ? err : flush(d);
+	return err || !d->out.len ? err : flush(NULL, &d->out);
+}
+
+/* What is missing is said also to those who want nothing but errors. */
+static void print_core_summary(const struct dump *d, const struct core_facts *facts)
+{
+	char count[WORD_MAX], threads[WORD_MAX];
+
+	if (!d->o->quiet)
+		say("%s goroutine%s of %d (%s, %s) in %s, %s thread%s", count_text(d->shown, count),
+		    d->shown == 1 ? "" : "s", target_pid(d->target), target_exe_path(d->target),
+		    go_runtime_build(d->rt)->version, d->word, count_text(facts->threads, threads),
+		    facts->threads == 1 ? "" : "s");
+	if (facts->missing_bytes)
+		say("%s is cut off: %llu of %llu MiB of memory are missing", d->word,
+		    (unsigned long long)(facts->missing_bytes + (1 << 20) - 1) >> 20,
+		    (unsigned long long)facts->bytes >> 20);
+	if (facts->skipped)
+		say("%s: %llu records contradict themselves and were left out", d->word,
+		    (unsigned long long)facts->skipped);
 }
 
 static void print_summary(const struct dump *d)
@@ -285,6 +220,12 @@ static void print_summary(const struct dump *d)
 	const struct snapshot *s = d->snapshot;
 	char count[WORD_MAX], took[WORD_MAX], threads[WORD_MAX], held[WORD_MAX];
 
+	struct core_facts facts;
+
+	if (target_core_facts(d->target, &facts)) {
+		print_core_summary(d, &facts);
+		return;
+	}
 	if (d->o->quiet)
 		return;
 	say("%s goroutine%s of %d (%s, %s) in %s; %s thread%s held%s%s",
@@ -297,7 +238,7 @@ static void print_summary(const struct dump *d)
 
 struct error *dump_command(const struct options *o, int *status)
 {
-	_cleanup_(dump_deinit) struct dump d = { .o = o };
+	_cleanup_(dump_deinit) struct dump d = { .o = o, .word = o->words[0] };
 	struct error *err;
 
 	(void)status;
@@ -309,7 +250,7 @@ struct error *dump_command(const struct options *o, int *status)
 		err = print_all(&d);
 	if (err && err->kind == ERROR_GONE) {
 		error_free(err);
-		return error_new(ERROR_NO_PROCESS, "%s ended while it was read", o->words[0]);
+		return error_new(ERROR_NO_PROCESS, "%s ended while it was read", d.word);
 	}
 	if (!err)
 		print_summary(&d);

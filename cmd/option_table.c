@@ -83,6 +83,11 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.group = group_capture, .offset = AT(labels),
 		.help = "pprof labels, also when stdout is no terminal",
 	},
+	[OPTION_EXE] = {
+		.name = "exe", .argument = "FILE", .type = OPTION_TYPE_STRING, .commands = COMMAND_DUMP,
+		.group = group_capture, .offset = AT(exe),
+		.help = "the program of a core file (default: the file that the core names)",
+	},
 	[OPTION_OUTPUT] = {
 		.name = "output", .letter = 'o', .argument = "FILE", .type = OPTION_TYPE_LIST,
 		.commands = COMMAND_RECORDING, .group = group_output, .offset = AT(outputs),

@@ -33,6 +33,7 @@ enum option_id {
 	OPTION_RELEASE,
 	OPTION_ENVIRONMENT,
 	OPTION_LABELS,
+	OPTION_EXE,
 	OPTION_PROGRESS,
 	OPTION_QUIET,
 	OPTION_VERBOSE,
@@ -68,6 +69,7 @@ struct options {
 	bool no_dsn;
 	const char *release, *environment;	/* NULL none */
 	bool labels;
+	const char *exe;		/* the program of a core file; NULL: as the core says */
 	bool progress, quiet, verbose, help, version;
 	char **words;			/* what is no option; NULL-terminated, borrowed pointers */
 	size_t n_words;

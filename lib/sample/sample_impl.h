@@ -7,6 +7,7 @@
  *	hold.c     what is copied while a thread is held
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
+ *	snapshot_core.c  the threads of a core file
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
 #define GOPROF_SAMPLE_SAMPLE_IMPL_H
@@ -135,6 +136,21 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 	       struct m_look *m, struct g_look *curg, bool *has_curg);
 /* The mark of its goroutine's labels; false: it has none, or they could not be marked. */
 bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint64_t *mark);
+
+/* ---- snapshot_core.c ---- */
+
+/* What a hold would have copied of a thread with a goroutine, and all of that goroutine's stack. */
+struct core_thread_copy {
+	const struct regs *regs;
+	struct m_look m;
+	struct g_look g;
+	struct unwind_memory mem;
+};
+
+typedef struct error *core_thread_seen(void *ctx, const struct core_thread_copy *copy);
+/* Calls `seen` for each thread of a core file that runs a goroutine; *n counts them. */
+struct error *core_threads_walk(const struct reader *r, const struct hold_plan *plan,
+				core_thread_seen *seen, void *ctx, uint32_t *n);
 
 /* ---- threads.c ---- */
 

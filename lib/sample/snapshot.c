@@ -3,7 +3,8 @@
  * was read, or runs on a thread, is tried again for a while; what cannot be caught is reported by
  * its header only, never with a guessed stack.
  *
- * Nothing but threads that are on a CPU is stopped, each for some microseconds.
+ * Nothing but threads that are on a CPU is stopped, each for some microseconds. In a core file
+ * nothing moves and registers are read: one round is all.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,24 @@ enum {
 	ROUND_NS = 2 * NSEC_PER_MSEC,	/* between rounds: time for a late thread to arrive */
 	CAPTURES_MAX = 64,
 	BUDGET_NS = 3 * NSEC_PER_MSEC,
+};
+
+/* A core knows no "now": what is dated by it (how long a goroutine has waited) is not known. */
+static uint64_t no_time(const struct clock *c)
+{
+	(void)c;
+	return 0;
+}
+
+static bool no_sleep(const struct clock *c, uint64_t deadline)
+{
+	(void)c;
+	(void)deadline;
+	return true;
+}
+
+static const struct clock core_clock = {
+	.mono = no_time, .real = no_time, .boot = no_time, .sleep_until = no_sleep,
 };
 
 struct taker {
@@ -284,6 +303,38 @@ static struct error *read_running(struct taker *t)
 	return err;
 }
 
+/* ---- threads of a core ---- */
+
+/* There is no second try: what the walk came to is shown, and why it ended. */
+static struct error *see_core_thread(void *ctx, const struct core_thread_copy *copy)
+{
+	struct taker *t = ctx;
+	uint32_t at = map64_get(&t->by_g, copy->g.g);
+	struct snapshot_goroutine *g = at == MAP_NONE ? NULL : &t->snap->v[at];
+	struct unwind_start start;
+	enum unwind_end end;
+	size_t n;
+
+	if (!g || g->look.goid != copy->g.goid || !g->moved ||
+	    !unwind_start_thread(t->reader.rt, copy->regs, &copy->m, &copy->g, &start))
+		return NULL;
+	n = unwind(t->reader.rt, &start, &copy->mem, t->frames, t->depth, &end);
+	see_labels(t, &(struct stack_job){ .owner = at, .look = g->look }, 1);
+	return keep_frames(t, g, t->frames, n, end);
+}
+
+static struct error *take_core(struct taker *t)
+{
+	struct error *err = read_parked(t, false);
+
+	if (!err)
+		err = core_threads_walk(&t->reader, &t->plan, see_core_thread, t, &t->snap->threads_held);
+	/* Without frames: nothing is known of its stack. It did not move. */
+	for (uint32_t i = 0; i < t->snap->n; i++)
+		t->snap->v[i].moved = false;
+	return err;
+}
+
 /* ---- all of it ---- */
 
 static uint32_t missing(const struct taker *t)
@@ -329,7 +380,7 @@ static struct error *taker_init(struct taker *t, struct snapshot *snap)
 	err = gs_init(&t->gs);
 	if (!err)
 		err = gs_update(&t->gs, &t->reader);
-	if (!err)
+	if (!err && !target_is_core(t->reader.target))
 		err = threads_init(&t->threads, &t->reader);
 	if (!err)
 		err = stack_reader_create(t->depth, &t->stacks);
@@ -346,7 +397,8 @@ static struct error *taker_init(struct taker *t, struct snapshot *snap)
 
 static void taker_deinit(struct taker *t)
 {
-	tracer_drain(t->tracer, t->reader.target, NSEC_PER_SEC);
+	if (t->tracer)
+		tracer_drain(t->tracer, t->reader.target, NSEC_PER_SEC);
 	stack_reader_destroy(t->stacks);
 	threads_deinit(&t->threads);
 	gs_deinit(&t->gs);
@@ -361,21 +413,24 @@ struct error *snapshot_take(const struct sampler_parts *parts, uint32_t depth, s
 {
 	struct snapshot_owned *own = calloc(1, sizeof(*own));
 	struct taker t = { .tracer = parts->tracer, .depth = depth, .reader = reader_make(parts) };
+	bool core = target_is_core(parts->target);
 	uint64_t start = reader_now(&t.reader);
 	struct error *err;
 
 	if (!own)
 		return &err_nomem;
+	if (core)
+		t.reader.clock = &core_clock;
 	arena_init(&own->arena);
 	t.plan = hold_plan_make(&t.reader);
 	err = taker_init(&t, &own->snap);
 	if (!err)
 		err = gs_read_all(&t.gs, &t.reader, see_header, &t);
 	if (!err)
-		err = take_rounds(&t);
+		err = core ? take_core(&t) : take_rounds(&t);
 	if (!err) {
 		drop_ended(&own->snap);
-		own->snap.took_ns = reader_now(&t.reader) - start;
+		own->snap.took_ns = parts->clock->mono(parts->clock) - start;
 		own->arena = t.arena;
 		arena_init(&t.arena);
 		*ret = &own->snap;

@@ -23,12 +23,12 @@ struct snapshot_goroutine {
 struct snapshot {
 	struct snapshot_goroutine *v;	/* in the order of allgs */
 	uint32_t n;
-	uint32_t threads_held;
+	uint32_t threads_held;		/* of a core: read */
 	uint64_t held_ns;		/* longest of them */
 	uint64_t took_ns;
 };
 
-/* parts->profile is not used. System goroutines are included; the caller leaves them out. */
+/* parts->profile is not used, nor the tracer (NULL) for a core file. System goroutines are included; the caller leaves them out. */
 struct error *snapshot_take(const struct sampler_parts *parts, uint32_t depth, struct snapshot **ret);
 void snapshot_free(struct snapshot *s);
 

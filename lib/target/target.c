@@ -143,6 +143,11 @@ char target_tid_state(const struct target *t, pid_t tid)
 	return t->ops->tid_state(t, tid);
 }
 
+bool target_is_core(const struct target *t)
+{
+	return t->ops->thread_regs != NULL;
+}
+
 bool target_thread_regs(const struct target *t, pid_t tid, struct regs *ret)
 {
 	return t->ops->thread_regs && t->ops->thread_regs(t, tid, ret);
