@@ -21,7 +21,7 @@ enum { CORE_TEXT_DEPTH = 4096 };
 struct core_text {
 	struct buf stacks;	/* goprof dump --system --labels */
 	/*
-	 * All frames, hidden ones too, of all goroutines that were not at rest: a traceback hides
+	 * All frames, hidden ones too, of all goroutines that did not wait for others: a traceback hides
 	 * the runtime's, and those are where stacks are switched.
 	 */
 	struct buf frames;
@@ -54,7 +54,7 @@ static struct error *core_text_frame(struct buf *b, struct symbols *s, struct go
 
 static bool core_text_at_rest(const struct g_look *g)
 {
-	return g->status == G_WAITING || g->status == G_SYSCALL || g->status == G_LEAKED;
+	return g->status == G_WAITING || g->status == G_LEAKED;
 }
 
 static struct error *core_text_frames(struct buf *b, struct symbols *s, struct go_runtime *rt,
