@@ -202,9 +202,10 @@ $(B)/test/unit/%: $(B)/test/unit/%.o $(libcmd) $(libfake) $(libgoprof)
 	$(Q)$(link) $(test_libs) $(pkg_libs)
 
 # The maker of test/cores notes what lib/image reads of a file: it stands between the two.
+maker_obj := $(patsubst %.c,$(B)/%.o,$(wildcard test/cores/*.c))
 wraps := block_cache_read image_scan image_find_pointers go_func_by_name
-$(B)/test/cores/maker: $(B)/test/cores/maker.o $(libcmd) $(libgoprof)
+$(B)/test/cores/maker: $(maker_obj) $(libcmd) $(libgoprof)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wraps:%=-Wl,--wrap=%) $(pkg_libs)
 
--include $(B)/test/cores/maker.d $(patsubst %.o,%.d,$(lib_obj) $(main_obj) $(cmd_obj) $(fake_obj) $(unit_bin:%=%.o))
+-include $(maker_obj:.o=.d) $(patsubst %.o,%.d,$(lib_obj) $(main_obj) $(cmd_obj) $(fake_obj) $(unit_bin:%=%.o))
