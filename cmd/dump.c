@@ -77,8 +77,12 @@ static struct error *open_core(struct dump *d)
 	struct error *err;
 
 	/* A word that is no file may be the name of a program that runs. */
-	if (!strchr(d->word, '/') && access(d->word, F_OK) != 0)
-		return pid_read(d->o->command, d->word, &pid);
+	if (!strchr(d->word, '/') && access(d->word, F_OK) != 0) {
+		err = pid_read(d->o->command, d->word, &pid);
+		if (err)
+			error_reword(err, "is not the id of a process", "is neither the id of a process nor a file");
+		return err;
+	}
 	err = as_argument(target_open_core(d->word, d->o->exe, &d->target));
 	if (err)
 		return err;

@@ -219,7 +219,7 @@ func TestCoreRefused(t *testing.T) {
 		{2, "is not a core file", []string{goprofPath}},
 		{2, "compressed by gzip", []string{file("z", []byte("\x1f\x8b\x08"))}},
 		{2, "it is a directory", []string{dir}},
-		{2, "is not the id of a process", []string{"no-such-program"}},
+		{2, "is neither the id of a process nor a file", []string{"no-such-program"}},
 		{66, "there is no file", []string{filepath.Join(dir, "missing")}},
 		{65, "of another CPU", []string{file("arm", arm)}},
 		{65, "cut off", []string{file("cut", good[:len(good)/2]), "--exe", exe}},
@@ -244,5 +244,26 @@ func TestCoreOfAnotherProgram(t *testing.T) {
 	}, "/bin/sleep", "60")
 	if _, said, status := dumpOf(t, core); status != 64 || !strings.Contains(said, "is not a Go program") {
 		t.Errorf("status %d, want 64; said\n%s", status, said)
+	}
+}
+
+// Shows: the kernel gives the threads of a container the ids that the program knows, so its core can be read outside.
+func TestCoreOfContainer(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("unshare: ", err)
+	}
+	if out, err := exec.Command(unshare, "-pf", "true").CombinedOutput(); err != nil {
+		t.Skipf("no pid namespaces here: %v %s", err, out)
+	}
+	script := `"$0" names -dur 1m & while ! [ -e ready ]; do sleep 0.05; done; kill -ABRT $!; wait`
+	core := kernelCore(t, func(p *process) {
+		p.ready()
+		if err := os.WriteFile(filepath.Join(p.Dir, "ready"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}, unshare, "-pf", "sh", "-c", script, target(eachVersion[1]))
+	if text := mustDump(t, core); strings.Count(text, "names.park(") < 15 {
+		t.Errorf("%d goroutines in names.park, want at least 15", strings.Count(text, "names.park("))
 	}
 }
