@@ -133,6 +133,13 @@ static bool noting_regs(const struct target *t, pid_t tid, struct regs *ret)
 	return false;
 }
 
+/* Files other than the program's are read, but not kept: the core does not name them. */
+static struct error *noting_mapping_fd(const struct target *t, const struct mapping *m, int *ret)
+{
+	(void)t;
+	return target_mapping_fd(maker.live, m, ret);
+}
+
 static void noting_close(struct target *t)
 {
 	(void)t;
@@ -142,6 +149,7 @@ const struct target_ops noting_ops = {
 	.close = noting_close, .read_v = noting_read_v, .mappings = noting_mappings, .tids = noting_tids,
 	.tid_from_inner = noting_tid_from_inner, .life = noting_life, .cpu_ns = noting_cpu_ns,
 	.task_open = noting_task_open, .tid_state = noting_tid_state, .thread_regs = noting_regs,
+	.mapping_fd = noting_mapping_fd,
 };
 
 /* ---- reads of the file ---- */
