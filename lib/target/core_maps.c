@@ -32,7 +32,7 @@ static uint32_t rights_in_file(const struct core_file *f, uint64_t from, uint64_
 	return flags;
 }
 
-/* *piece is the first one that ends behind the mapping's start. */
+/* `piece` is the first one that does not end before the mapping. */
 static uint32_t rights_of(const struct core *c, const struct core_mapped *m, uint32_t piece)
 {
 	uint32_t flags = 0;

@@ -30,10 +30,12 @@ struct error *target_open_live(pid_t pid, struct target **ret);
 void target_close(struct target *t);	/* NULL is fine */
 
 /*
- * A core file, by the kernel or gcore(1). Its own descriptor is kept. ERROR_NOT_FOUND: no core
- * file; ERROR_UNSUPPORTED: another CPU; ERROR_CORRUPT. `exe` names the program's file and may be
- * NULL: then the one that the core names (NT_FILE) is taken, and believed only if its build id or
- * its first bytes are those in the core.
+ * A core file, by the kernel or gcore(1). Its own descriptor is kept. ERROR_NO_PROCESS: there is no
+ * such file; ERROR_DENIED; ERROR_NOT_FOUND: no core file; ERROR_UNSUPPORTED: another CPU;
+ * ERROR_CORRUPT. `exe` names the program's file and may be NULL: then the one that the core names
+ * (NT_FILE) is taken. Either is believed only if its build id or its first bytes are those in the
+ * core: a wrong `exe` is ERROR_USAGE, a wrong or missing file that the core names leaves the target
+ * without one (core.h tells why). What is cut off or damaged is left out and counted there.
  */
 struct error *target_open_core(const char *path, const char *exe, struct target **ret);
 /* Did this target come from a core file? Nothing in it moves, no thread can be captured. */

@@ -123,6 +123,11 @@ static void test_variants(void **state)
 	good("dump", "4711", &o);
 	assert_int_equal(o.depth, 4096);
 	assert_int_equal(o.source[OPTION_DEPTH], OPTION_DEFAULT);
+	assert_null(o.exe);
+	options_deinit(&o);
+	good("dump", "core --exe ./app", &o);
+	assert_string_equal(o.exe, "./app");
+	assert_string_equal(o.words[0], "core");
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		_cleanup_(buf_deinit) struct buf b, flat;
 

@@ -4,6 +4,9 @@
  * whole chain from notes to text against each Go version and each way a stack can be switched:
  * in seconds, without a Go toolchain, without privilege, under the sanitizers.
  *
+ * A core holds only what goprof read when it was made. When goprof reads more, or its text changes
+ * on purpose, it is made anew: scripts/make-core --all NAME, which asks the runtime again.
+ *
  * Then the same cores in pieces and with damage: no crash, no hang, whatever the answer is.
  */
 #include <setjmp.h>
