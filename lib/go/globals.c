@@ -8,7 +8,7 @@
  * the module's writable memory is refused. Contents are not looked at here; that is check.c.
  *
  * Upstream, the functions read by the rules: src/runtime/proc.go (allgadd, forEachGRace,
- * mcommoninit, mReserveID, retake, procresize), runtime2.go (waitReason.String).
+ * gcount, mcommoninit, mReserveID, retake, procresize), runtime2.go (waitReason.String).
  */
 #include <string.h>
 
@@ -93,6 +93,12 @@ static bool is_list_head(const struct operands *o, const struct operand *x)
 	return has(o, x->addr, 8, INSN_READS) && has(o, x->addr, 0, 0);
 }
 
+/* The same, but for a slice, whose pointer is used so when it grows. */
+static bool is_lone_head(const struct operands *o, const struct operand *x)
+{
+	return is_list_head(o, x) && !is_slice(o, x);
+}
+
 /* A counter: read and written. */
 static bool is_counter(const struct operands *o, const struct operand *x)
 {
@@ -118,6 +124,11 @@ static gaddr_t pick_ranged(const struct operands *o)
 static gaddr_t pick_list_head(const struct operands *o)
 {
 	return only(o, is_list_head);
+}
+
+static gaddr_t pick_lone_head(const struct operands *o)
+{
+	return only(o, is_lone_head);
 }
 
 static gaddr_t pick_counter(const struct operands *o)
@@ -169,6 +180,9 @@ static const struct rule rules[] = {
 	{ GO_ALLGS, "runtime.allgadd", pick_slice, 0, false },
 	{ GO_ALLGLEN, "runtime.forEachGRace", pick_first_word, 0, false },
 	{ GO_ALLGPTR, "runtime.forEachGRace", pick_second_word, 0, false },
+	/* 1.16: no forEachGRace yet. */
+	{ GO_ALLGLEN, "runtime.gcount", pick_first_word, 0, false },
+	{ GO_ALLGPTR, "runtime.allgadd", pick_lone_head, 0, false },
 	{ GO_ALLM, "runtime.mcommoninit", pick_list_head, 0, false },
 	{ GO_ALLP, "runtime.retake", pick_ranged, 0, false },
 	{ GO_SCHED, "runtime.mReserveID", pick_counter, GO_SCHED_MNEXT, true },
@@ -263,7 +277,10 @@ static struct error *from_symbols(struct go_runtime *rt)
 	return NULL;
 }
 
-/* Before 1.16 there is no allgptr, and stripped no rule for allglen: the slice itself is both. */
+/*
+ * 1.15 has no allgptr: the slice itself is both. Length and pointer come from one place, always: an
+ * array that is longer than its length says is harmless, a shorter one is not.
+ */
 static void from_allgs(struct go_runtime *rt)
 {
 	const struct go_global_at *allgs = &rt->globals[GO_ALLGS];

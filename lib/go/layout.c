@@ -54,7 +54,7 @@ bool go_layout_row(int minor, struct go_layout *ret)
 }
 
 /* Kept beside the table because callers get an array of ints; a unit test compares the two. */
-static const int minors[] = { 15, 19, 21, 22, 23, 24, 25, 26, 27 };
+static const int minors[] = { 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27 };
 
 _Static_assert(sizeof(minors) / sizeof(minors[0]) == N_ROWS, "one entry for every generated row");
 
@@ -83,8 +83,8 @@ static const struct {
 	int first, last;
 	uint8_t id;
 } wrapper_ids[] = {
-	{ 15, 15, 22 },
-	{ 19, 21, 21 },
+	{ 15, 17, 22 },
+	{ 18, 21, 21 },
 	{ 22, 24, 22 },
 	{ 25, 27, 23 },
 };

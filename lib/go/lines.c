@@ -54,7 +54,7 @@ static const char *file_at(struct go_runtime *rt, const struct go_func *f, gaddr
 	int32_t number, offset;
 	uint64_t at;
 
-	if (!pcvalue_at(f, f->pcfile, pc, &number) || number < 0)
+	if (!pcvalue_at(f, f->pcfile, pc, &number) || number < pclntab_shape(m->format)->first_file)
 		return "";
 	at = ((uint64_t)f->cu_off + (uint64_t)number) * sizeof(offset);
 	if (at + sizeof(offset) > m->cutab_size ||
@@ -138,14 +138,17 @@ static bool inline_walk(const struct go_func *f, gaddr_t pc, struct inline_walk 
 
 /*
  * A traceback prints arguments by a small program of bytes (FUNCDATA_ArgInfo); it prints none when
- * there is no such program or it ends at once. Upstream: src/runtime/traceback.go (printArgs).
+ * there is no such program or it ends at once. Before 1.17 it prints the words on the stack, results
+ * included. Upstream: src/runtime/traceback.go (printArgs; gentraceback before).
  */
-static bool takes_no_args(const struct go_func *f)
+static bool takes_no_args(const struct go_runtime *rt, const struct go_func *f)
 {
-	enum { ARGS_END = 0xff };
+	enum { ARGS_END = 0xff, FIRST_WITH_ARG_INFO = 17 };
 	gaddr_t at = func_funcdata(f, FUNCDATA_ARG_INFO);
 	uint8_t first;
 
+	if (rt->build.minor < FIRST_WITH_ARG_INFO)
+		return f->args < sizeof(uint64_t);
 	return !at || (!image_read(f->module->image, at, &first, 1) && first == ARGS_END);
 }
 
@@ -169,7 +172,7 @@ size_t go_lines(struct go_runtime *rt, gaddr_t pc, struct go_line *out, size_t c
 	if (n < cap) {
 		out[n] = line_of(rt, &f, w.pc[n]);
 		function_fill(rt, &f, &out[n]);
-		out[n].no_args = takes_no_args(&f);
+		out[n].no_args = takes_no_args(rt, &f);
 		n++;
 	}
 	return n;

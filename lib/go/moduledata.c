@@ -56,16 +56,36 @@ static bool md_slice(const struct md *md, struct image *img, enum go_field f, ui
 	return true;
 }
 
+/* Names, files, numbers: tables of their own. */
+static bool own_tables_fill(const struct md *md, struct go_module *m)
+{
+	return md_slice(md, m->image, GO_MD_FUNCNAMETAB, 1, &m->funcnametab, &m->funcnametab_size) &&
+	       md_slice(md, m->image, GO_MD_CUTAB, sizeof(uint32_t), &m->cutab, &m->cutab_size) &&
+	       md_slice(md, m->image, GO_MD_FILETAB, 1, &m->filetab, &m->filetab_size) &&
+	       md_slice(md, m->image, GO_MD_PCTAB, 1, &m->pctab, &m->pctab_size);
+}
+
+/*
+ * Up to 1.15 all is in one table and offsets count from its start. Files have numbers of the whole
+ * program; what is called filetab there leads from a number to a name, as cutab does later.
+ */
+static bool one_table_fill(const struct md *md, struct go_module *m)
+{
+	if (!md_slice(md, m->image, GO_MD_FILETAB, sizeof(uint32_t), &m->cutab, &m->cutab_size))
+		return false;
+	m->funcnametab = m->filetab = m->pctab = m->functab;
+	m->funcnametab_size = m->filetab_size = m->pctab_size = m->functab_size;
+	return true;
+}
+
 static bool tables_fill(const struct md *md, struct go_module *m)
 {
 	const struct pclntab_shape *s = pclntab_shape(m->format);
 	uint64_t ftab_size, ends;
 
-	if (!md_slice(md, m->image, GO_MD_FUNCNAMETAB, 1, &m->funcnametab, &m->funcnametab_size) ||
-	    !md_slice(md, m->image, GO_MD_CUTAB, sizeof(uint32_t), &m->cutab, &m->cutab_size) ||
-	    !md_slice(md, m->image, GO_MD_FILETAB, 1, &m->filetab, &m->filetab_size) ||
-	    !md_slice(md, m->image, GO_MD_PCTAB, 1, &m->pctab, &m->pctab_size) ||
-	    !md_slice(md, m->image, GO_MD_PCLNTABLE, 1, &m->functab, &m->functab_size))
+	if (!md_slice(md, m->image, GO_MD_PCLNTABLE, 1, &m->functab, &m->functab_size))
+		return false;
+	if (s->tables_at ? !own_tables_fill(md, m) : !one_table_fill(md, m))
 		return false;
 	/* Its last element has no second word, and nothing need follow it: one byte per element. */
 	if (!md_slice(md, m->image, GO_MD_FTAB, 1, &m->ftab, &ftab_size) || ftab_size != m->nfunc + 1)
@@ -82,7 +102,7 @@ static bool ftab_bound(struct go_module *m, uint64_t index, gaddr_t *ret)
 	const struct pclntab_shape *s = pclntab_shape(m->format);
 	uint64_t v = 0;
 
-	if (image_read(m->image, m->ftab + index * 2 * s->ftab_word, &v, s->ftab_word))
+	if (image_read_relocated(m->image, m->ftab + index * 2 * s->ftab_word, &v, s->ftab_word))
 		return false;
 	*ret = s->func.entry_size == 8 ? v : m->text + v;
 	return true;
@@ -164,15 +184,12 @@ static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_head
 static struct error *module_of(struct image *img, const struct pclntab_header *h,
 			       const struct go_layout *layout, struct go_module *ret)
 {
-	const struct pclntab_shape *s = pclntab_shape(h->format);
 	gaddr_t at[POINTERS_MAX];
 	size_t n = POINTERS_MAX;
 	struct error *err = image_find_pointers(img, h->addr, at, &n);
 
 	if (err)
 		return err;
-	if (!s->supported)
-		return error_new(ERROR_UNSUPPORTED, "its function table has the format of %s", s->versions);
 	for (size_t i = 0; i < n; i++)
 		if (module_fill(img, at[i], h, layout, ret))
 			return NULL;

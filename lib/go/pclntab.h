@@ -32,6 +32,7 @@ struct go_func {
 	uint32_t name_off, cu_off, npcdata;
 	uint32_t pcsp, pcfile, pcln;	/* offsets in pctab; 0: none */
 	int32_t start_line;	/* 0: unknown (before 1.20) */
+	uint32_t args;		/* bytes of arguments and results on the stack; assembly: 1u << 31 if unknown */
 	uint8_t func_id, flags, nfuncdata;
 	enum go_func_role role;
 };

@@ -122,13 +122,51 @@ void pc_entry_add(struct pclntab_cache *c, gaddr_t pc, uint32_t module, uint32_t
 
 /* ---- modules ---- */
 
-/* Reads the sorted table and makes sure that it is sorted: a search in another one finds anything. */
-static bool ftab_load(const struct go_module *m, struct ftab_entry *ftab)
+static bool ftab_read(const struct go_module *m, struct ftab_entry *ftab)
 {
 	size_t whole = (size_t)m->nfunc * sizeof(*ftab);
 
-	if (image_read(m->image, m->ftab, ftab, whole) ||
-	    image_read(m->image, m->ftab + whole, &ftab[m->nfunc].entry, sizeof(ftab->entry)))
+	return !image_read(m->image, m->ftab, ftab, whole) &&
+	       !image_read(m->image, m->ftab + whole, &ftab[m->nfunc].entry, sizeof(ftab->entry));
+}
+
+/* An entry with an address, as one with an offset from the code's start. */
+static bool entry_convert(const struct go_module *m, const uint64_t wide[2], struct ftab_entry *ret)
+{
+	uint64_t entry = wide[0] - m->text;
+
+	if (wide[0] < m->text || entry > UINT32_MAX || wide[1] > UINT32_MAX)
+		return false;
+	*ret = (struct ftab_entry){ (uint32_t)entry, (uint32_t)wide[1] };
+	return true;
+}
+
+/* Some at a time: the file's bytes are twice as many as ours. The last one has no second word. */
+static bool ftab_read_wide(const struct go_module *m, struct ftab_entry *ftab)
+{
+	enum { ENTRIES = 512 };
+	uint64_t wide[ENTRIES][2];
+
+	for (uint64_t i = 0; i <= m->nfunc; i += ENTRIES) {
+		uint64_t left = m->nfunc + 1 - i, n = left < ENTRIES ? left : ENTRIES;
+		size_t len = (size_t)(n * sizeof(*wide)) - (n == left ? sizeof(uint64_t) : 0);
+
+		wide[n - 1][1] = 0;
+		if (image_read_relocated(m->image, m->ftab + i * sizeof(*wide), wide, len))
+			return false;
+		for (uint64_t k = 0; k < n; k++)
+			if (!entry_convert(m, wide[k], &ftab[i + k]))
+				return false;
+	}
+	return true;
+}
+
+/* Reads the sorted table and makes sure that it is sorted: a search in another one finds anything. */
+static bool ftab_load(const struct go_module *m, struct ftab_entry *ftab)
+{
+	bool wide = pclntab_shape(m->format)->ftab_word == sizeof(uint64_t);
+
+	if (wide ? !ftab_read_wide(m, ftab) : !ftab_read(m, ftab))
 		return false;
 	for (uint64_t i = 0; i < m->nfunc; i++)
 		if (ftab[i].entry >= ftab[i + 1].entry)
@@ -139,8 +177,6 @@ static bool ftab_load(const struct go_module *m, struct ftab_entry *ftab)
 static void module_cache_load(const struct go_module *m, struct module_cache *mc)
 {
 	mc->loaded = true;
-	if (!pclntab_shape(m->format)->supported)
-		return;
 	mc->ftab = calloc((size_t)m->nfunc + 1, sizeof(*mc->ftab));
 	mc->roles = malloc((size_t)m->nfunc);
 	if (!mc->ftab || !mc->roles || !ftab_load(m, mc->ftab))

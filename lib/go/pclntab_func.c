@@ -48,13 +48,19 @@ static enum go_func_role role_of(const struct go_module *m, struct module_cache 
 	return mc->roles[index];
 }
 
+/* A record must say the same entry as the sorted table; relocated, because old ones say an address. */
 static bool record_read(const struct go_module *m, const struct ftab_entry *e, uint8_t r[RECORD_MAX])
 {
 	const struct pclntab_shape *s = pclntab_shape(m->format);
+	bool wide = s->func.entry_size == sizeof(uint64_t);
+	uint64_t entry = wide ? m->text + e->entry : e->entry;
 
 	if (e->func >= m->functab_size || m->functab_size - e->func < s->func.size)
 		return false;
-	return !image_read(m->image, m->functab + e->func, r, s->func.size);
+	if (wide ? image_read_relocated(m->image, m->functab + e->func, r, s->func.size) != NULL
+		 : image_read(m->image, m->functab + e->func, r, s->func.size) != NULL)
+		return false;
+	return memcmp(r, &entry, s->func.entry_size) == 0;
 }
 
 bool func_by_index(struct go_runtime *rt, uint32_t module, uint32_t index, struct go_func *ret)
@@ -68,7 +74,7 @@ bool func_by_index(struct go_runtime *rt, uint32_t module, uint32_t index, struc
 	if (!mc || index >= m->nfunc)
 		return false;
 	e = &mc->ftab[index];
-	if (!record_read(m, e, r) || record_u32(r, 0) != e->entry)
+	if (!record_read(m, e, r))
 		return false;
 	*ret = (struct go_func){
 		.module = m,
@@ -77,6 +83,7 @@ bool func_by_index(struct go_runtime *rt, uint32_t module, uint32_t index, struc
 		.offset = e->func,
 		.name_off = record_u32(r, s->func.name),
 		.cu_off = record_u32(r, s->func.cu),
+		.args = record_u32(r, s->func.args),
 		.npcdata = record_u32(r, s->func.npcdata),
 		.pcsp = record_u32(r, s->func.pcsp),
 		.pcfile = record_u32(r, s->func.pcfile),
@@ -87,6 +94,8 @@ bool func_by_index(struct go_runtime *rt, uint32_t module, uint32_t index, struc
 		.nfuncdata = record_u8(r, s->func.nfuncdata),
 	};
 	ret->role = role_of(m, mc, index, ret->name_off);
+	if (s->flags_by_name)
+		ret->flags |= go_func_flags_by_name(go_func_name(rt, ret));
 	return true;
 }
 
@@ -188,19 +197,39 @@ uint32_t func_pcdata(const struct go_func *f, uint32_t table)
 	return v;
 }
 
+/* Up to 1.17: an aligned pointer. */
+static gaddr_t funcdata_pointer(const struct go_module *m, uint64_t pcdata_end, uint32_t which)
+{
+	uint64_t skip = (0 - (m->functab + pcdata_end)) % sizeof(gaddr_t);
+	uint64_t at = pcdata_end + skip + (uint64_t)which * sizeof(gaddr_t);
+	gaddr_t v;
+
+	if (at + sizeof(v) > m->functab_size || image_read_relocated(m->image, m->functab + at, &v, sizeof(v)))
+		return 0;
+	return v;
+}
+
+static gaddr_t funcdata_offset(const struct go_module *m, uint64_t pcdata_end, uint32_t which)
+{
+	uint64_t at = pcdata_end + (uint64_t)which * sizeof(int32_t);
+	int32_t v;
+
+	if (m->gofunc == 0 || at + sizeof(v) > m->functab_size ||
+	    image_read(m->image, m->functab + at, &v, sizeof(v)) || v == NO_FUNCDATA)
+		return 0;
+	return m->gofunc + (uint32_t)v;
+}
+
 gaddr_t func_funcdata(const struct go_func *f, uint32_t which)
 {
 	const struct go_module *m = f->module;
 	const struct pclntab_shape *s = pclntab_shape(m->format);
-	uint64_t at = (uint64_t)f->offset + s->func.size + 4 * (uint64_t)f->npcdata +
-		      (uint64_t)s->funcdata_word * which;
-	int32_t v;
+	uint64_t pcdata_end = (uint64_t)f->offset + s->func.size + 4 * (uint64_t)f->npcdata;
 
-	if (s->funcdata_word != sizeof(v) || m->gofunc == 0 || which >= f->nfuncdata ||
-	    at + sizeof(v) > m->functab_size || image_read(m->image, m->functab + at, &v, sizeof(v)) ||
-	    v == NO_FUNCDATA)
+	if (which >= f->nfuncdata)
 		return 0;
-	return m->gofunc + (uint32_t)v;
+	return s->funcdata_word == sizeof(gaddr_t) ? funcdata_pointer(m, pcdata_end, which)
+						   : funcdata_offset(m, pcdata_end, which);
 }
 
 const char *go_func_name(struct go_runtime *rt, const struct go_func *f)

@@ -16,19 +16,18 @@ enum { PCDATA_INL_TREE_INDEX = 2, FUNCDATA_ARG_INFO = 5, FUNCDATA_WRAP_INFO = 7 
 
 enum { NO_FIELD = -1 };
 
-/* One row per format: where things stand. A format is supported when its row is complete. */
+/* One row per format: where things stand. */
 struct pclntab_shape {
 	uint32_t magic;
-	const char *versions;		/* for people */
-	int first_minor;		/* of the versions that write it */
-	bool supported;
+	bool flags_by_name;		/* its records have none, at least in its first versions */
+	uint8_t first_file;		/* file numbers begin here */
 	uint8_t header_size;
 	uint8_t tables_at;		/* of the five table offsets in the header; 0: it has none */
 	uint8_t ftab_word;		/* bytes of each of the two words of an ftab entry */
 	struct {
 		uint8_t size;		/* up to the pcdata array */
 		uint8_t entry_size;	/* 4: offset from text; 8: address */
-		int8_t name, pcsp, pcfile, pcln, npcdata, cu, start_line, func_id, flags, nfuncdata;
+		int8_t name, args, pcsp, pcfile, pcln, npcdata, cu, start_line, func_id, flags, nfuncdata;
 	} func;
 	uint8_t funcdata_word;		/* 4: offset from gofunc; 8: address */
 	uint8_t funcdata_inl_tree;	/* index of the inline tree */
@@ -40,8 +39,6 @@ struct pclntab_shape {
 
 /* NULL for a number that is no format. */
 const struct pclntab_shape *pclntab_shape(enum pclntab_format format);
-/* The format that a Go version writes; never NULL. */
-const struct pclntab_shape *pclntab_shape_of_minor(int minor);
 
 /* What the header of a function table says. */
 struct pclntab_header {
@@ -58,7 +55,7 @@ bool pclntab_header_parse(const uint8_t *bytes, uint64_t avail, enum pclntab_for
 
 /* ---- caches ---- */
 
-/* An entry of the sorted table as it stands in the file (1.18 and later). */
+/* An entry of the sorted table as files of 1.18 and later have it; older ones are brought to this. */
 struct ftab_entry {
 	uint32_t entry;		/* offset from text */
 	uint32_t func;		/* offset of the record */
@@ -132,6 +129,8 @@ bool pcvalue_at(const struct go_func *f, uint32_t offset, gaddr_t pc, int32_t *r
 
 /* role.c: by name */
 enum go_func_role go_func_role_by_name(const char *name);
+/* The flags (enum go_func_flag) of an assembly function in versions whose records have none. */
+uint8_t go_func_flags_by_name(const char *name);
 
 static inline uint32_t module_index(const struct go_runtime *rt, const struct go_module *m)
 {

@@ -114,10 +114,7 @@ void go_versions_text(struct buf *b)
 	int n, spans = 0;
 	const int *minors = go_layout_minors(&n);
 
-	/* Versions whose row and function table can both be read. */
 	for (int i = 0; i < n; i++) {
-		if (!pclntab_shape_of_minor(minors[i])->supported)
-			continue;
 		if (spans && v[spans - 1].last + 1 == minors[i])
 			v[spans - 1].last++;
 		else if (spans < SPANS)
@@ -194,7 +191,7 @@ static struct error *build_read(const struct who *w, struct image *img, struct g
 	if (err)
 		return err;
 	rt->has_layout = go_layout_row(rt->build.minor, &rt->layout);
-	if (!rt->has_layout || !pclntab_shape_of_minor(rt->build.minor)->supported)
+	if (!rt->has_layout)
 		return unsupported_version(w, &rt->build);
 	rt->wrapper_id = go_wrapper_func_id(rt->build.minor);
 	return NULL;

@@ -152,8 +152,14 @@ func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) 
 // startTarget starts a target and waits until it says that it can be looked at.
 func startTarget(t testing.TB, build string, args ...string) *process {
 	t.Helper()
+	return startProgram(t, target(build), args...)
+}
+
+// startProgram is the same for a build that lies elsewhere.
+func startProgram(t testing.TB, path string, args ...string) *process {
+	t.Helper()
 	dump := filepath.Join(t.TempDir(), "dump")
-	p := start(t, []option{env("ODD_DUMP=" + dump)}, target(build), args...)
+	p := start(t, []option{env("ODD_DUMP=" + dump)}, path, args...)
 	p.ready()
 	return p
 }

@@ -11,29 +11,28 @@ import (
 )
 
 var toolchains struct {
-	once  sync.Once
+	sync.Mutex
 	roots map[string]string // by version
-	err   error
 }
 
 // goroot is the GOROOT of a version.
 func goroot(t testing.TB, version string) string {
 	t.Helper()
-	toolchains.once.Do(func() {
-		var out []byte
-		out, toolchains.err = exec.Command(filepath.Join(rootDir, "scripts", "go-toolchains"), versions...).Output()
-		toolchains.roots = map[string]string{}
-		for _, line := range strings.Split(string(out), "\n") {
-			if f := strings.Fields(line); len(f) == 3 {
-				toolchains.roots[f[0]] = f[1]
-			}
-		}
-	})
-	root := toolchains.roots[version]
-	if root == "" {
-		t.Fatalf("no toolchain for Go %s (scripts/go-toolchains: %v)", version, toolchains.err)
+	toolchains.Lock()
+	defer toolchains.Unlock()
+	if root := toolchains.roots[version]; root != "" {
+		return root
 	}
-	return root
+	out, err := exec.Command(filepath.Join(rootDir, "scripts", "go-toolchains"), version).Output()
+	f := strings.Fields(string(out))
+	if len(f) != 3 {
+		t.Fatalf("no toolchain for Go %s (scripts/go-toolchains: %v)", version, err)
+	}
+	if toolchains.roots == nil {
+		toolchains.roots = map[string]string{}
+	}
+	toolchains.roots[version] = f[1]
+	return f[1]
 }
 
 // goTool runs a tool of Go 1.19, the last one that ships them ready made. What it can open, newer ones can.
@@ -65,11 +64,14 @@ func twin(t testing.TB, build string) string {
 		t.Fatal(err)
 	}
 	out, cgo := filepath.Join(dir, "twin"), "CGO_ENABLED=0"
-	args := []string{"build", "-modfile", modfile, "-buildvcs=false", "-ldflags", "-f -f", "-o", out} // for -s -w
-	switch form {
-	case "pie-sw":
+	args := []string{"build", "-modfile", modfile, "-ldflags", "-f -f", "-o", out} // for -s -w
+	if minorOf(version) >= 18 {
+		args = append(args, "-buildvcs=false")
+	}
+	if strings.Contains(form, "pie") {
 		args = append(args, "-buildmode=pie")
-	case "cgo-sw":
+	}
+	if strings.HasPrefix(form, "cgo") {
 		cgo = "CGO_ENABLED=1"
 	}
 	cmd := exec.Command(filepath.Join(root, "bin", "go"), append(args, ".")...)

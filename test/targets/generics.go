@@ -5,4 +5,7 @@ package main
 
 import "example.org/goprof/targets/generics"
 
-func init() { targets["generics"] = generics.Main }
+func init() {
+	targets["generics"] = generics.Main
+	still = append(still, generics.Start)
+}

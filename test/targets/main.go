@@ -34,6 +34,7 @@ import (
 	"example.org/goprof/targets/maindead"
 	"example.org/goprof/targets/many"
 	"example.org/goprof/targets/names"
+	"example.org/goprof/targets/oracle"
 	"example.org/goprof/targets/readloop"
 	"example.org/goprof/targets/server"
 	"example.org/goprof/targets/short"
@@ -45,6 +46,9 @@ import (
 	"example.org/goprof/targets/vdso"
 	"example.org/goprof/targets/waitreasons"
 )
+
+// still are the targets that park goroutines and do nothing else, for matrix to have them all in one process.
+var still = []func(){names.Start, waitreasons.Start, labels.Start, badframes.Start}
 
 // targets by name. Files of their own add those that need cgo, amd64 or a newer Go.
 var targets = map[string]func(){
@@ -69,6 +73,7 @@ var targets = map[string]func(){
 	"lockos":      lockos.Main,
 	"maindead":    maindead.Main,
 	"many":        many.Main,
+	"matrix":      func() { oracle.Main(still...) },
 	"names":       names.Main,
 	"readloop":    readloop.Main,
 	"server":      server.Main,

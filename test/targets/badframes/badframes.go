@@ -6,7 +6,6 @@
 package badframes
 
 import (
-	"flag"
 	"fmt"
 	"runtime"
 	"time"
@@ -59,9 +58,10 @@ func viaWrapper() { var i iface = &wrap{1, &base{}}; i.Method(1) }
 func viaExpr()    { f := (*wrap).Method; f(&wrap{1, &base{}}, 2) }
 
 // Main is the target.
-func Main() {
-	dur := flag.Duration("dur", oracle.Long, "run time")
-	flag.Parse()
+func Main() { oracle.Main(Start) }
+
+// Start parks all of them.
+func Start() {
 	go bigFrame()
 	go manyArgs([100]int{})
 	go deferLoop()
@@ -73,8 +73,5 @@ func Main() {
 	runtime.SetFinalizer(&[99]byte{}, finalizing)
 	runtime.GC()
 	runtime.GC()
-	time.Sleep(300 * time.Millisecond)
 	fmt.Println("TRUTH 9 goroutines in badframes.park (one of them the finalizer goroutine, hidden from debug=2 as a system goroutine on some versions)")
-	oracle.Start()
-	oracle.Park(*dur)
 }

@@ -8,11 +8,9 @@
 package generics
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"example.org/goprof/targets/oracle"
 )
@@ -67,9 +65,10 @@ func (l *List[T]) Walk(f func(T)) {
 }
 
 // Main is the target.
-func Main() {
-	dur := flag.Duration("dur", oracle.Long, "run time")
-	flag.Parse()
+func Main() { oracle.Main(Start) }
+
+// Start parks all of them.
+func Start() {
 	forms := []func(){
 		func() { Sum([]int{1}) }, func() { Sum([]float64{1}) },
 		Pair[string, int]{}.Hold, (&Pair[int, map[string][]http.Header]{}).HoldPtr,
@@ -80,8 +79,5 @@ func Main() {
 	for _, f := range forms {
 		go f()
 	}
-	time.Sleep(300 * time.Millisecond)
 	fmt.Printf("TRUTH %d goroutines in generics.park\n", len(forms))
-	oracle.Start()
-	oracle.Park(*dur)
 }

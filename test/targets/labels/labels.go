@@ -7,11 +7,9 @@ package labels
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"runtime/pprof"
 	"strings"
-	"time"
 
 	"example.org/goprof/targets/oracle"
 )
@@ -22,9 +20,10 @@ var c = make(chan int)
 func park() { <-c }
 
 // Main is the target.
-func Main() {
-	dur := flag.Duration("dur", oracle.Long, "run time")
-	flag.Parse()
+func Main() { oracle.Main(Start) }
+
+// Start parks all of them.
+func Start() {
 	bg := context.Background()
 	for r := 0; r < 3; r++ {
 		for u := 0; u < 4; u++ {
@@ -46,8 +45,5 @@ func Main() {
 	}
 	go pprof.Do(bg, pprof.Labels(many...), func(context.Context) { park() })
 	go pprof.Do(bg, pprof.Labels("dup", "first", "dup", "last"), func(context.Context) { park() })
-	time.Sleep(300 * time.Millisecond)
 	fmt.Println("TRUTH route=/rR user=uU step=inner: 2*(R+1) goroutines each (R=0..2, U=0..3: 48 in all); 1 cleared; 1 odd; 1 with 64 labels; 1 dup (see $ODD_DUMP.1)")
-	oracle.Start()
-	oracle.Park(*dur)
 }

@@ -8,11 +8,9 @@
 package names
 
 import (
-	"flag"
 	"fmt"
 	"sort"
 	"strings"
-	"time"
 
 	dotted "example.org/goprof/targets/names/dot.ted"
 	"example.org/goprof/targets/oracle"
@@ -78,16 +76,14 @@ func (l less) Less(i, j int) bool { park(); return i < j }
 var initClosure = func() { park() }
 
 // Main is the target.
-func Main() {
-	dur := flag.Duration("dur", oracle.Long, "run time")
-	flag.Parse()
+func Main() { oracle.Main(Start) }
+
+// Start parks all of them.
+func Start() {
 	forms := []func(){T{2}.Val, t.Ptr2, Emb{t}.Park, Ptr{t}.Park, Iface(Emb{t}).Park, fn(park).Run, closure(3), inlines, deferred, recovered, nested,
 		nilDeref, func() { sort.Sort(less{2, 1}) }, func() { strings.Map(func(r rune) rune { park(); return r }, "a") }, initClosure, func() { dotted.Call(park) }}
 	for _, f := range forms {
 		go f()
 	}
-	time.Sleep(300 * time.Millisecond)
 	fmt.Printf("TRUTH %d goroutines in names.park, one for each form\n", len(forms))
-	oracle.Start()
-	oracle.Park(*dur)
 }

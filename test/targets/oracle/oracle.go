@@ -7,6 +7,7 @@
 package oracle
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -55,6 +56,18 @@ func dump(name string, debug int) {
 		f.Close()
 		os.Rename(name+".tmp", name)
 	}
+}
+
+// Main runs a target that only sits there: whatever was started is given time to come to rest.
+func Main(starts ...func()) {
+	dur := flag.Duration("dur", Long, "run time")
+	flag.Parse()
+	for _, start := range starts {
+		start()
+	}
+	time.Sleep(300 * time.Millisecond)
+	Start()
+	Park(*dur)
 }
 
 // Park holds the calling goroutine in a select without cases and ends the process (status 0) after d.

@@ -7,7 +7,6 @@
 package waitreasons
 
 import (
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -71,9 +70,10 @@ func parkRange() {
 }
 
 // Main is the target.
-func Main() {
-	dur := flag.Duration("dur", oracle.Long, "run time")
-	flag.Parse()
+func Main() { oracle.Main(Start) }
+
+// Start parks all of them.
+func Start() {
 	ln, _ = net.Listen("tcp", "127.0.0.1:0")
 	pr, pw, _ = os.Pipe()
 	syscall.Pipe(fds[:])
@@ -91,7 +91,4 @@ func Main() {
 		}
 		fmt.Printf("TRUTH waitreasons.park%s %d\n", names[k], k+1)
 	}
-	time.Sleep(200 * time.Millisecond)
-	oracle.Start()
-	oracle.Park(*dur)
 }
