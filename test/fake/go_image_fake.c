@@ -18,7 +18,7 @@ enum {
 	AT_CODE = 0x1000, AT_RODATA = 0x2000, AT_DATA = 0x6000,
 	AT_TABLE = AT_RODATA + 0x140, AT_NAMES = AT_RODATA + 0x400, AT_CU = AT_RODATA + 0x600,
 	AT_FILES = AT_RODATA + 0x640, AT_PCTAB = AT_RODATA + 0x700, AT_FUNCTAB = AT_RODATA + 0x900,
-	AT_GOFUNC = AT_RODATA + 0xe00, AT_VERSION = AT_RODATA + 0x1000, AT_RELA = AT_RODATA + 0x2000,
+	AT_RECORDS = AT_FUNCTAB + 0x80, AT_GOFUNC = AT_RODATA + 0xe00, AT_VERSION = AT_RODATA + 0x1000, AT_RELA = AT_RODATA + 0x2000,
 	AT_MODULEDATA = AT_DATA + 0x200, AT_BUILDINFO = AT_DATA + 0x800, AT_DYNAMIC = AT_DATA + 0xc00,
 	AT_VERSION_HEADER = AT_DATA + 0xe00,
 };
@@ -103,6 +103,18 @@ static uint64_t put_table(struct go_image_fake *f, uint64_t at, const struct ste
 
 /* ---- the function table ---- */
 
+/* Up to 1.17 entries and funcdata are addresses of 8 bytes, where later they are offsets of 4. */
+static bool is_wide(const struct go_image_fake *f)
+{
+	return f->o.minor <= 17;
+}
+
+/* What the offsets of a part count from. */
+static uint64_t base_of(const struct go_image_fake *f, uint64_t part)
+{
+	return f->o.minor <= 15 ? f->pclntab : part;
+}
+
 struct names {
 	uint32_t func[FAKE_FUNCS], leaf, mid;
 };
@@ -110,33 +122,36 @@ struct names {
 static struct names put_names(struct go_image_fake *f)
 {
 	struct names n;
-	uint64_t at = f->funcnametab;
+	uint64_t at = f->funcnametab, base = base_of(f, at);
 
 	for (int i = 0; i < FAKE_FUNCS; i++) {
 		if (i > 0 && strcmp(func_names[i], func_names[i - 1]) == 0) {
 			n.func[i] = n.func[i - 1];
 			continue;
 		}
-		n.func[i] = (uint32_t)(at - f->funcnametab);
+		n.func[i] = (uint32_t)(at - base);
 		put_text(f, at, func_names[i]);
 		at += strlen(func_names[i]) + 1;
 	}
-	n.leaf = (uint32_t)(at - f->funcnametab);
+	n.leaf = (uint32_t)(at - base);
 	put_text(f, at, "main.leaf");
 	n.mid = n.leaf + 10;
 	put_text(f, at + 10, "main.mid");
 	return n;
 }
 
-/* File numbers of the compilation unit (from cutab[3] on): main.go, mid.go, leaf.go, none. */
+/*
+ * File numbers of the compilation unit (from cutab[3] on): main.go, mid.go, leaf.go, none. In 1.15
+ * there are no units: the numbers are those of the program, 3 to 6.
+ */
 static void put_files(struct go_image_fake *f)
 {
 	static const char *const files[] = { "/src/main.go", "/src/mid.go", "/src/leaf.go" };
-	uint64_t at = f->filetab;
+	uint64_t at = f->filetab, base = base_of(f, at);
 
 	for (unsigned int i = 0; i < 3; i++) {
 		put_text(f, at, files[i]);
-		go_image_fake_put(f, f->cutab + 4 * (3 + i), at - f->filetab, 4);
+		go_image_fake_put(f, f->cutab + 4 * (3 + i), at - base, 4);
 		at += strlen(files[i]) + 1;
 	}
 	go_image_fake_put(f, f->cutab + 4 * 6, 0xffffffff, 4);
@@ -149,56 +164,87 @@ struct tables {
 static struct tables put_tables(struct go_image_fake *f)
 {
 	static const struct step sp[] = { { 0, 4 }, { 24, 0x3c }, { 0, 0x40 }, { 0, 0 } };
-	static const struct step file[] = { { 0, 0x10 }, { 2, 0x18 }, { 1, 0x1c }, { 0, 0x40 }, { 0, 0 } };
+	const int32_t u = f->o.minor <= 15 ? 3 : 0;
+	const struct step file[] = {
+		{ u, 0x10 }, { u + 2, 0x18 }, { u + 1, 0x1c }, { u, 0x40 }, { 0, 0 },
+	};
 	static const struct step line[] = {
 		{ 10, 8 }, { 12, 0x10 }, { 55, 0x18 }, { 33, 0x1c }, { 12, 0x40 }, { 0, 0 },
 	};
 	static const struct step inl[] = { { -1, 0x10 }, { 1, 0x18 }, { 0, 0x1c }, { -1, 0x40 }, { 0, 0 } };
 	static const struct step flat_sp[] = { { 0, 0x40 }, { 0, 0 } };
-	static const struct step no_file[] = { { 3, 0x40 }, { 0, 0 } };
-	static const struct step *const all[] = { sp, file, line, inl, flat_sp, no_file };
+	const struct step no_file[] = { { u + 3, 0x40 }, { 0, 0 } };
+	const struct step *const all[] = { sp, file, line, inl, flat_sp, no_file };
 	uint32_t offsets[6];
-	uint64_t at = f->pctab + 1;	/* offset 0 means "none" */
+	uint64_t at = f->pctab + 1, base = base_of(f, f->pctab);	/* offset 0 means "none" */
 
 	for (int i = 0; i < 6; i++) {
-		offsets[i] = (uint32_t)(at - f->pctab);
+		offsets[i] = (uint32_t)(at - base);
 		at = put_table(f, at, all[i]);
 	}
-	f->table_sp = f->pctab + offsets[0];
-	f->table_inl = f->pctab + offsets[3];
+	f->table_sp = base + offsets[0];
+	f->table_inl = base + offsets[3];
 	return (struct tables){ offsets[0], offsets[1], offsets[2], offsets[3], offsets[4], offsets[5] };
 }
 
 struct record {
-	uint32_t name, sp, file, line;
+	uint32_t name, args, sp, file, line;
 	uint8_t id, flags;
 	int32_t start_line;
 	uint32_t n_pcdata, pcdata2;
 	uint32_t n_funcdata, funcdata_at, funcdata;	/* one of them is set */
 };
 
+/* The entry and what follows it: args (8 bytes), deferreturn, three tables, npcdata, the unit. */
+static uint64_t put_record_head(struct go_image_fake *f, uint64_t at, uint32_t entry, const struct record *r)
+{
+	if (is_wide(f))
+		put_pointer(f, at, f->text + entry);
+	else
+		go_image_fake_put(f, at, entry, 4);
+	at += is_wide(f) ? 8 : 4;
+	go_image_fake_put(f, at, r->name, 4);
+	go_image_fake_put(f, at + 4, r->args, 4);
+	go_image_fake_put(f, at + 12, r->sp, 4);
+	go_image_fake_put(f, at + 16, r->file, 4);
+	go_image_fake_put(f, at + 20, r->line, 4);
+	go_image_fake_put(f, at + 24, r->n_pcdata, 4);
+	at += 28;
+	if (f->o.minor <= 15)
+		return at;
+	go_image_fake_put(f, at, 3, 4);
+	return at + 4;
+}
+
+static uint64_t put_funcdata(struct go_image_fake *f, uint64_t at, const struct record *r)
+{
+	if (!is_wide(f)) {
+		for (uint32_t i = 0; i < r->n_funcdata; i++)
+			go_image_fake_put(f, at + 4 * i, i == r->funcdata_at ? r->funcdata : 0xffffffff, 4);
+		return at + 4 * r->n_funcdata;
+	}
+	at = (at + 7) & ~7ULL;
+	for (uint32_t i = 0; i < r->n_funcdata; i++)
+		if (i == r->funcdata_at)
+			put_pointer(f, at + 8 * i, f->gofunc + r->funcdata);
+	return at + 8 * r->n_funcdata;
+}
+
 static uint64_t put_record(struct go_image_fake *f, uint64_t at, uint32_t entry, const struct record *r)
 {
-	unsigned int tail = f->o.minor >= 20 ? 40 : 36, size = tail + 4;
-
-	go_image_fake_put(f, at, entry, 4);
-	go_image_fake_put(f, at + 4, r->name, 4);
-	go_image_fake_put(f, at + 16, r->sp, 4);
-	go_image_fake_put(f, at + 20, r->file, 4);
-	go_image_fake_put(f, at + 24, r->line, 4);
-	go_image_fake_put(f, at + 28, r->n_pcdata, 4);
-	go_image_fake_put(f, at + 32, 3, 4);
-	if (f->o.minor >= 20)
-		go_image_fake_put(f, at + 36, (uint32_t)r->start_line, 4);
-	go_image_fake_put(f, at + tail, r->id, 1);
-	go_image_fake_put(f, at + tail + 1, r->flags, 1);
-	go_image_fake_put(f, at + tail + 3, r->n_funcdata, 1);
+	at = put_record_head(f, at, entry, r);
+	if (f->o.minor >= 20) {
+		go_image_fake_put(f, at, (uint32_t)r->start_line, 4);
+		at += 4;
+	}
+	go_image_fake_put(f, at, r->id, 1);
+	go_image_fake_put(f, at + 1, f->o.minor >= 17 ? r->flags : 0, 1);
+	go_image_fake_put(f, at + 3, r->n_funcdata, 1);
+	at += 4;
 	for (uint32_t i = 0; i < r->n_pcdata; i++)
-		go_image_fake_put(f, at + size + 4 * i, i == 2 ? r->pcdata2 : 0, 4);
-	at += size + 4 * r->n_pcdata;
-	for (uint32_t i = 0; i < r->n_funcdata; i++)
-		go_image_fake_put(f, at + 4 * i, i == r->funcdata_at ? r->funcdata : 0xffffffff, 4);
-	return at + 4 * r->n_funcdata;
+		go_image_fake_put(f, at + 4 * i, i == 2 ? r->pcdata2 : 0, 4);
+	at = put_funcdata(f, at + 4 * r->n_pcdata, r);
+	return is_wide(f) ? (at + 7) & ~7ULL : at;
 }
 
 /* The inline tree of main.main: 0 is mid (called at +0x0c), 1 is leaf (called in mid at +0x1a). */
@@ -224,51 +270,69 @@ static void put_inline_tree(struct go_image_fake *f, const struct names *n)
 
 static uint8_t wrapper_id(int minor)
 {
-	return minor >= 25 ? 23 : minor >= 22 ? 22 : 21;
+	return minor >= 25 ? 23 : minor >= 22 || minor <= 17 ? 22 : 21;
+}
+
+static void put_ftab_entry(struct go_image_fake *f, uint32_t i, uint32_t entry, uint64_t record)
+{
+	if (!is_wide(f)) {
+		go_image_fake_put(f, f->ftab + 8 * i, entry, 4);
+		go_image_fake_put(f, f->ftab + 8 * i + 4, record, 4);
+		return;
+	}
+	put_pointer(f, f->ftab + 16 * i, f->text + entry);
+	if (record)
+		go_image_fake_put(f, f->ftab + 16 * i + 8, record, 8);
 }
 
 static void put_functions(struct go_image_fake *f)
 {
 	struct names n = put_names(f);
 	struct tables t = put_tables(f);
+	const uint32_t tree = f->o.minor <= 15 ? 4 : 3, wraps = f->o.minor >= 18 ? 8 : 0;
 	const struct record records[FAKE_FUNCS] = {
-		{ n.func[0], t.sp, t.file, t.line, 0, 0, 9, 3, t.inl, 4, 3, 0x10 },
-		{ n.func[1], t.sp, t.file, t.line, wrapper_id(f->o.minor), 0, 10, 0, 0, 8, 7, 0x60 },
-		{ n.func[2], t.flat_sp, t.no_file, 0, 0, 0, 77, 0, 0, 0, 0, 0 },
-		{ n.func[3], t.flat_sp, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0 },
-		{ n.func[4], t.flat_sp, 0, 0, 7, 5, 0, 0, 0, 0, 0, 0 },
-		{ n.func[5], 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0 },
+		{ n.func[0], 0, t.sp, t.file, t.line, 0, 0, 9, 3, t.inl, tree + 1, tree, 0x10 },
+		{ n.func[1], 8, t.sp, t.file, t.line, wrapper_id(f->o.minor), 0, 10, 0, 0, wraps, 7, 0x60 },
+		{ n.func[2], 0, t.flat_sp, t.no_file, 0, 0, 0, 77, 0, 0, 0, 0, 0 },
+		{ n.func[3], 0, t.flat_sp, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0 },
+		{ n.func[4], 0, t.flat_sp, 0, 0, 7, 5, 0, 0, 0, 0, 0, 0 },
+		{ n.func[5], 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0 },
 	};
-	uint64_t at = f->functab + 8 * FAKE_FUNCS + 8;
+	const uint64_t base = base_of(f, f->functab);
+	uint64_t at = f->o.base + AT_RECORDS;
 
 	f->inl_tree = f->gofunc + 0x10;
 	go_image_fake_put(f, f->gofunc + 0x60, 0, 4);	/* wrapped: the function at text + 0 */
 	put_inline_tree(f, &n);
 	put_files(f);
 	for (uint32_t i = 0; i < FAKE_FUNCS; i++) {
-		go_image_fake_put(f, f->functab + 8 * i, i * FAKE_FUNC_SIZE, 4);
-		go_image_fake_put(f, f->functab + 8 * i + 4, at - f->functab, 4);
+		put_ftab_entry(f, i, i * FAKE_FUNC_SIZE, at - base);
 		f->record[i] = at;
 		at = put_record(f, at, i * FAKE_FUNC_SIZE, &records[i]);
 	}
-	go_image_fake_put(f, f->functab + 8 * FAKE_FUNCS, FAKE_FUNCS * FAKE_FUNC_SIZE, 4);
+	put_ftab_entry(f, FAKE_FUNCS, FAKE_FUNCS * FAKE_FUNC_SIZE, 0);
 }
 
 static void put_header(struct go_image_fake *f)
 {
-	uint64_t h = f->pclntab;
+	const uint64_t tables[] = { f->funcnametab, f->cutab, f->filetab, f->pctab, f->functab };
+	uint64_t h = f->pclntab, at = h + 24;
+	int minor = f->o.minor;
 
-	go_image_fake_put(f, h, f->o.minor >= 20 ? 0xfffffff1 : 0xfffffff0, 4);
+	go_image_fake_put(f, h, minor >= 20 ? 0xfffffff1 : minor >= 18 ? 0xfffffff0 :
+			  minor >= 16 ? 0xfffffffa : 0xfffffffb, 4);
 	go_image_fake_put(f, h + 6, 1, 1);
 	go_image_fake_put(f, h + 7, 8, 1);
 	go_image_fake_put(f, h + 8, FAKE_FUNCS, 8);
+	if (minor <= 15)
+		return;
 	go_image_fake_put(f, h + 16, 3, 8);
-	go_image_fake_put(f, h + 24, f->o.minor >= 26 ? 0 : f->text, 8);
-	go_image_fake_put(f, h + 32, f->funcnametab - h, 8);
-	go_image_fake_put(f, h + 40, f->cutab - h, 8);
-	go_image_fake_put(f, h + 48, f->filetab - h, 8);
-	go_image_fake_put(f, h + 56, f->pctab - h, 8);
-	go_image_fake_put(f, h + 64, f->functab - h, 8);
+	if (minor >= 18) {
+		go_image_fake_put(f, at, minor >= 26 ? 0 : f->text, 8);
+		at += 8;
+	}
+	for (int i = 0; i < 5; i++)
+		go_image_fake_put(f, at + 8 * (unsigned int)i, tables[i] - h, 8);
 }
 
 /* Where `gofunc` and `textsectmap` stand; what is before `end` never moved since 1.16. */
@@ -276,8 +340,35 @@ static const struct {
 	int first, last;
 	unsigned int gofunc, textsectmap;
 } late_members[] = {
-	{ 18, 19, 304, 312 }, { 20, 25, 320, 328 }, { 26, 26, 320, 336 }, { 27, 27, 344, 360 },
+	{ 16, 17, 0, 296 }, { 18, 19, 304, 312 }, { 20, 25, 320, 328 }, { 26, 26, 320, 336 }, { 27, 27, 344, 360 },
 };
+
+/* Bounds of code and data, which stand in one row. */
+static void put_bounds(struct go_image_fake *f, uint64_t at)
+{
+	put_pointer(f, at, f->text);
+	put_pointer(f, at + 8, f->etext);
+	put_pointer(f, at + 16, f->text);
+	put_pointer(f, at + 24, f->etext);
+	/* noptrdata, data, bss, noptrbss; an external linker puts data first */
+	for (unsigned int i = 0; i < 4; i++) {
+		static const unsigned int parts[4] = { 0x1000, 0, 0x1800, 0x1c00 };
+
+		put_pointer(f, at + 32 + 16 * i, f->o.base + AT_DATA + parts[i]);
+		put_pointer(f, at + 40 + 16 * i, f->o.base + AT_DATA + parts[i] + 0x400);
+	}
+}
+
+static void put_moduledata_15(struct go_image_fake *f)
+{
+	uint64_t m = f->moduledata;
+
+	put_slice(f, m, f->pclntab, f->functab + 0x500 - f->pclntab);
+	put_slice(f, m + 24, f->ftab, FAKE_FUNCS + 1);
+	put_slice(f, m + 48, f->cutab, 7);
+	put_bounds(f, m + 80);
+	put_slice(f, m + 216, f->gofunc, 1);
+}
 
 static void put_moduledata(struct go_image_fake *f)
 {
@@ -289,22 +380,13 @@ static void put_moduledata(struct go_image_fake *f)
 	put_slice(f, m + 56, f->filetab, 0x80);
 	put_slice(f, m + 80, f->pctab, 0x100);
 	put_slice(f, m + 104, f->functab, 0x500);
-	put_slice(f, m + 128, f->functab, FAKE_FUNCS + 1);
-	put_pointer(f, m + 160, f->text);
-	put_pointer(f, m + 168, f->etext);
-	put_pointer(f, m + 176, f->text);
-	put_pointer(f, m + 184, f->etext);
-	/* noptrdata, data, bss, noptrbss; an external linker puts data first */
-	for (unsigned int i = 0; i < 4; i++) {
-		static const unsigned int parts[4] = { 0x1000, 0, 0x1800, 0x1c00 };
-
-		put_pointer(f, m + 192 + 16 * i, f->o.base + AT_DATA + parts[i]);
-		put_pointer(f, m + 200 + 16 * i, f->o.base + AT_DATA + parts[i] + 0x400);
-	}
+	put_slice(f, m + 128, f->ftab, FAKE_FUNCS + 1);
+	put_bounds(f, m + 160);
 	for (size_t i = 0; i < sizeof(late_members) / sizeof(late_members[0]); i++) {
 		if (f->o.minor < late_members[i].first || f->o.minor > late_members[i].last)
 			continue;
-		put_pointer(f, m + late_members[i].gofunc, f->gofunc);
+		if (late_members[i].gofunc)
+			put_pointer(f, m + late_members[i].gofunc, f->gofunc);
 		put_slice(f, m + late_members[i].textsectmap, f->gofunc, 1);
 	}
 }
@@ -398,6 +480,7 @@ struct go_image_fake *go_image_fake_create(const struct go_image_options *o)
 	f->filetab = o->base + AT_FILES;
 	f->pctab = o->base + AT_PCTAB;
 	f->functab = o->base + AT_FUNCTAB;
+	f->ftab = o->minor <= 15 ? f->pclntab + 16 : f->functab;
 	f->gofunc = o->base + AT_GOFUNC;
 	f->moduledata = o->base + AT_MODULEDATA;
 	f->buildinfo = o->base + AT_BUILDINFO;
@@ -406,7 +489,10 @@ struct go_image_fake *go_image_fake_create(const struct go_image_options *o)
 	memset(f->bytes + AT_CODE, 0xcc, 0x1000);
 	put_header(f);
 	put_functions(f);
-	put_moduledata(f);
+	if (o->minor <= 15)
+		put_moduledata_15(f);
+	else
+		put_moduledata(f);
 	put_buildinfo(f);
 	put_headers(f);
 	if (o->dyn)

@@ -18,15 +18,15 @@ enum { FAKE_FUNCS = 6, FAKE_FUNC_SIZE = 0x40, FAKE_SIZE = 0x8000, FAKE_LOADS = 4
 /*
  * 0 main.main: stack depth 0 up to +4, then 24, from +0x3c 0 again; /src/main.go, line 10, from +8 12.
  *   [+0x10,+0x18) is main.leaf (leaf.go:55) inlined into main.mid (mid.go:33) inlined here at line 12.
- * 1 main.main.gowrap1: wrapper, WrapInfo names main.main
+ * 1 main.main.gowrap1: wrapper, WrapInfo names main.main (from 18 on)
  * 2 main.dup
  * 3 main.dup: the same name once more
- * 4 runtime.goexit: top frame, assembly
+ * 4 runtime.goexit: top frame, assembly (its record says so from 17 on)
  * 5 runtime.systemstack: sp written, assembly, no stack table
  */
 
 struct go_image_options {
-	int minor;		/* 18, 19: one format; 20 to 27: the other */
+	int minor;		/* 15; 16, 17; 18, 19; 20 to 27: four formats */
 	uint64_t base;		/* address of file offset 0 */
 	bool dyn;		/* ET_DYN with relative relocations for all pointers of the data */
 	bool in_place;		/* dyn: the pointers stand in the data, too */
@@ -37,7 +37,9 @@ struct go_image_fake {
 	struct go_image_options o;
 	uint8_t *bytes;		/* FAKE_SIZE of them */
 	uint64_t text, etext;
+	/* Where parts begin. In the format of 15 their offsets count from the start of pclntab. */
 	uint64_t pclntab, funcnametab, cutab, filetab, pctab, functab, gofunc, moduledata, buildinfo;
+	uint64_t ftab;			/* the sorted table; 16 bytes an entry up to 17, then 8 */
 	uint64_t record[FAKE_FUNCS];	/* addresses of the function records */
 	uint64_t inl_tree;		/* address of main.main's */
 	uint64_t table_inl;		/* address of main.main's pc table of inlining */

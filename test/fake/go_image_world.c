@@ -22,6 +22,7 @@ struct world *world_try(struct go_image_fake *f, uint64_t bias, struct error **e
 	must(go_layout_row(f->o.minor, &w->rt.layout));
 	w->f = f;
 	w->text = f->text + bias;
+	w->rt.build.minor = f->o.minor;
 	w->rt.wrapper_id = go_wrapper_func_id(f->o.minor);
 	arena_init(&w->rt.strings);
 	must(!pclntab_cache_create(&w->rt.cache));

@@ -91,13 +91,12 @@ static int file_of(const uint8_t *data, size_t size)
 static int file_of_patches(const uint8_t *data, size_t size)
 {
 	struct go_image_options o = {
-		.minor = 19 + data[0] % 9, .base = data[1] & 1 ? 0x400000 : 0,
+		.minor = 15 + data[0] % 13, .base = data[1] & 1 ? 0x400000 : 0,
 		.dyn = data[1] & 2, .in_place = data[1] & 4, .buildinfo = !(data[1] & 8),
 	};
 	struct go_image_fake *f;
 	int fd;
 
-	o.minor += o.minor == 20;
 	f = go_image_fake_create(&o);
 	for (data += 2, size -= 2; size >= 4; ) {
 		size_t at = (size_t)(data[0] | data[1] << 8) % FAKE_SIZE, len = 1 + data[2] % 8;

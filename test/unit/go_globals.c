@@ -313,6 +313,47 @@ static void test_bytes_that_are_no_code_end_the_reading(void **state)
 	expect(rt, GO_ALLP, 0, GO_SOURCE_NONE);
 }
 
+/* Go 1.16 has allgptr and allglen, but no forEachGRace. */
+static void test_allgptr_in_allgadd(void **state)
+{
+	struct go_runtime *rt = *state;
+	struct function *f = function("runtime.allgadd");
+
+	lea(f, OTHER);			/* the lock */
+	load(f, ALLGS + 8);
+	load(f, ALLGS);
+	load(f, ALLGS + 16);
+	compare(f, ALLGPTR);
+	lea(f, ALLGLEN);
+	lea(f, ALLGPTR);
+	lea(f, ALLGS);
+	f = function("runtime.gcount");
+	load(f, ALLGLEN);
+	load(f, OTHER);
+	assert_null(go_globals_find(rt));
+	expect(rt, GO_ALLGS, ALLGS, GO_SOURCE_CODE);
+	expect(rt, GO_ALLGPTR, ALLGPTR, GO_SOURCE_CODE);
+	expect(rt, GO_ALLGLEN, ALLGLEN, GO_SOURCE_CODE);
+}
+
+/* Stripped 1.15: its allgadd takes the address of the slice alone. */
+static void test_no_allgptr_in_allgadd(void **state)
+{
+	struct go_runtime *rt = *state;
+	struct function *f = function("runtime.allgadd");
+
+	load(f, ALLGS + 8);
+	load(f, ALLGS);
+	load(f, ALLGS + 16);
+	store(f, ALLGLEN);
+	lea(f, ALLGS);
+	f = function("runtime.gcount");
+	load(f, ALLGLEN);
+	assert_null(go_globals_find(rt));
+	expect(rt, GO_ALLGPTR, ALLGS, GO_SOURCE_CODE);
+	expect(rt, GO_ALLGLEN, ALLGS + 8, GO_SOURCE_CODE);
+}
+
 /* Go 1.15 has no allgptr: the slice itself serves. */
 static void test_allgs_stands_in_for_allgptr(void **state)
 {
@@ -348,6 +389,8 @@ int main(void)
 		T(test_operands_of_other_sizes_do_not_count),
 		T(test_functions_of_the_same_name),
 		T(test_bytes_that_are_no_code_end_the_reading),
+		T(test_allgptr_in_allgadd),
+		T(test_no_allgptr_in_allgadd),
 		T(test_allgs_stands_in_for_allgptr),
 		T(test_sched_needs_the_layout),
 	};

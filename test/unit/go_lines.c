@@ -12,7 +12,7 @@
 
 #include "../fake/go_image_world.h"
 
-static const int minors[] = { 19, 21, 22, 23, 24, 25, 26, 27 };
+static const int minors[] = { 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27 };
 
 enum { N_MINORS = sizeof(minors) / sizeof(minors[0]) };
 
@@ -70,6 +70,11 @@ static void test_lines(void **state)
 		assert_int_equal(go_lines(&w->rt, func_pc(w, 5, 0), l, 8), 1);
 		check_line(&l[0], "runtime.systemstack", "", 0, 0, false);
 		assert_int_equal(go_lines(&w->rt, func_pc(w, FAKE_FUNCS, 0), l, 8), 0);
+		/* Up to 1.16 the words on the stack tell whether there are arguments: main.main has none. */
+		assert_int_equal(go_lines(&w->rt, func_pc(w, 0, 0), l, 8), 1);
+		assert_true(l[0].no_args);
+		assert_int_equal(go_lines(&w->rt, func_pc(w, 1, 0), l, 8), 1);
+		assert_int_equal(l[0].no_args, minors[i] >= 17);
 		world_close(w);
 	}
 }
@@ -89,6 +94,28 @@ static void test_inlined_wrapper(void **state)
 	assert_true(l[1].wrapper);
 	assert_true(l[1].inlined);
 	world_close(w);
+}
+
+/* Up to 1.15 file numbers begin at 1: 0 would name the table's length. */
+static void test_file_number_0(void **state)
+{
+	static const int cases[][2] = { { 15, 0 }, { 16, 1 } };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct go_image_fake *f = fake(cases[i][0], false);
+		struct go_line l[8];
+		struct world *w;
+
+		go_image_fake_put(f, f->cutab, 1, 4);		/* what number 0 leads to: no name of a file */
+		go_image_fake_put(f, f->cutab + 4 * 3, 1, 4);
+		if (i == 0)
+			go_image_fake_put(f, f->pctab + 1 + 7, 2, 1);	/* 0 and no longer 3, up to +0x10 */
+		w = world_of(f, 0);
+		assert_int_equal(go_lines(&w->rt, func_pc(w, 0, 0), l, 8), 1);
+		assert_string_equal(l[0].file, cases[i][1] ? "src/main.go" : "");
+		world_close(w);
+	}
 }
 
 /* The tree contradicts itself: the function alone, and no line that belongs to another one. */
@@ -130,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_inlined_wrapper),
+		cmocka_unit_test(test_file_number_0),
 		cmocka_unit_test(test_damaged_trees),
 	};
 

@@ -12,7 +12,7 @@
 
 #include "../fake/go_image_world.h"
 
-static const int minors[] = { 19, 21, 22, 23, 24, 25, 26, 27 };
+static const int minors[] = { 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27 };
 
 enum { N_MINORS = sizeof(minors) / sizeof(minors[0]) };
 
@@ -60,7 +60,7 @@ static void test_functions_by_pc(void **state)
 		assert_int_equal(go_func_wrapped(&w->rt, &f), 0);
 		assert_true(go_func_find(&w->rt, func_pc(w, 1, 0), &f));
 		assert_int_equal(f.func_id, w->rt.wrapper_id);
-		assert_int_equal(go_func_wrapped(&w->rt, &f), func_pc(w, 0, 0));
+		assert_int_equal(go_func_wrapped(&w->rt, &f), minors[i] >= 18 ? func_pc(w, 0, 0) : 0);
 		assert_true(go_func_find(&w->rt, func_pc(w, 4, 0), &f));
 		assert_int_equal(f.role, GO_FUNC_GOEXIT);
 		assert_int_equal(f.flags, GO_FUNC_TOPFRAME | GO_FUNC_ASM);
@@ -108,6 +108,10 @@ static void test_roles(void **state)
 	assert_int_equal(go_func_role_by_name("runtime.debugCallV2"), GO_FUNC_DEBUG_CALL);
 	assert_int_equal(go_func_role_by_name("runtime.systemstack_switch"), GO_FUNC_SYSTEMSTACK_SWITCH);
 	assert_int_equal(go_func_role_by_name(""), GO_FUNC_NORMAL);
+	assert_int_equal(go_func_flags_by_name("runtime.goexit"), GO_FUNC_TOPFRAME | GO_FUNC_ASM);
+	assert_int_equal(go_func_flags_by_name("runtime.nanotime1"), GO_FUNC_SPWRITE | GO_FUNC_ASM);
+	assert_int_equal(go_func_flags_by_name("runtime.cgocallback_gofunc"), 0);
+	assert_int_equal(go_func_flags_by_name("main.goexit"), 0);
 }
 
 static int32_t depth(struct world *w, int func, uint32_t offset)
@@ -217,6 +221,39 @@ static void test_damaged_records(void **state)
 	}
 }
 
+/* Records and entries with addresses (up to 1.17), in a program that is not relocated yet. */
+static void test_damaged_wide_records(void **state)
+{
+	static const int old[] = { 15, 16, 17 };
+
+	(void)state;
+	for (size_t k = 0; k < 6 * sizeof(old) / sizeof(old[0]); k++) {
+		struct go_image_fake *f = fake(old[k / 6], false);
+		const struct {
+			uint64_t at, value;
+		} damage[6] = {
+			{ f->ftab + 16 + 8, 0x100000000 + 0x80 },	/* a record beyond 32 bits */
+			{ f->ftab + 16 + 8, 0xfffffff0 },		/* ... far away */
+			{ f->record[1], f->text + 0x41 },		/* ... that says another entry */
+			{ f->record[1], f->text + 0x40 + 0x100000000 },
+			{ f->ftab + 16, f->text - 8 },			/* a function before the code */
+			{ f->ftab + 32, f->text + 0x40 },		/* two functions at one place */
+		};
+		uint32_t pos = 0;
+		struct go_func fn;
+		struct go_line l;
+		struct world *w;
+
+		go_image_fake_put(f, damage[k % 6].at, damage[k % 6].value, 8);
+		w = world_of(f, live_bias);
+		if (go_func_find(&w->rt, func_pc(w, 1, 4), &fn))
+			fail_msg("go1.%d: damage %zu was accepted", old[k / 6], k % 6);
+		assert_int_equal(go_lines(&w->rt, func_pc(w, 1, 4), &l, 1), 0);
+		assert_false(go_func_by_name(&w->rt, "main.main.gowrap1", &pos, &fn));
+		world_close(w);
+	}
+}
+
 /* Names and files outside their tables are unknown, not somebody else's. */
 static void test_damaged_strings(void **state)
 {
@@ -317,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_caches_are_bounded),
 		cmocka_unit_test(test_code),
 		cmocka_unit_test(test_damaged_records),
+		cmocka_unit_test(test_damaged_wide_records),
 		cmocka_unit_test(test_damaged_strings),
 		cmocka_unit_test(test_damaged_value_tables),
 		cmocka_unit_test(test_endless_tables),

@@ -173,11 +173,11 @@ static void test_versions(void **state)
 	(void)state;
 	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.99.1", 8);
 	w = world_of(f);
-	refused(&w, ERROR_UNSUPPORTED, "was built by go1.99.1", "goprof reads go1.19 and go1.21 to go1.27");
+	refused(&w, ERROR_UNSUPPORTED, "was built by go1.99.1", "goprof reads go1.15 to go1.27");
 	f = fake(26);
-	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.15.1", 8);
+	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.14.1", 8);
 	w = world_of(f);
-	refused(&w, ERROR_UNSUPPORTED, "was built by go1.15.1", "goprof reads go1.19 and go1.21 to go1.27");
+	refused(&w, ERROR_UNSUPPORTED, "was built by go1.14.1", "goprof reads go1.15 to go1.27");
 	f = fake(26);
 	memset(go_image_fake_at(f, f->buildinfo), 0, 16);
 	memset(go_image_fake_at(f, f->version_header), 0, 16);
