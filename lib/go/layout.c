@@ -1,5 +1,5 @@
 /*
- * layout.c: the generated table of struct layouts, by Go minor version.
+ * layout.c: the generated table of struct layouts, by Go version.
  *
  * The rows are data (layout_table.inc, written by scripts/gen-layouts from DWARF); this file only
  * hands them out. It must not know whether a row fits the process at hand: patch releases can move
@@ -8,10 +8,12 @@
  * Upstream: src/runtime/runtime2.go, symtab.go; funcIDs: src/internal/abi/symtab.go
  * (before 1.21 src/cmd/internal/objabi/funcid.go).
  */
+#include <limits.h>
+
 #include "go/go_impl.h"
 
 struct layout_row {
-	int minor;
+	int minor, from;	/* holds from this patch release on */
 	const char *origin;
 	uint32_t wait_reasons;
 	struct {
@@ -26,17 +28,25 @@ static const struct layout_row rows[] = {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-static const struct layout_row *row_of(int minor)
+/* Rows of one minor version stand in the order of their releases. */
+static const struct layout_row *row_of(int minor, int patch)
 {
+	const struct layout_row *row = NULL;
+
 	for (int i = 0; i < N_ROWS; i++)
-		if (rows[i].minor == minor)
-			return &rows[i];
-	return NULL;
+		if (rows[i].minor == minor && (!row || rows[i].from <= patch))
+			row = &rows[i];
+	return row;
 }
 
 bool go_layout_row(int minor, struct go_layout *ret)
 {
-	const struct layout_row *row = row_of(minor);
+	return go_layout_row_of(minor, INT_MAX, ret);
+}
+
+bool go_layout_row_of(int minor, int patch, struct go_layout *ret)
+{
+	const struct layout_row *row = row_of(minor, patch);
 
 	if (!row)
 		return false;
@@ -56,24 +66,22 @@ bool go_layout_row(int minor, struct go_layout *ret)
 /* Kept beside the table because callers get an array of ints; a unit test compares the two. */
 static const int minors[] = { 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27 };
 
-_Static_assert(sizeof(minors) / sizeof(minors[0]) == N_ROWS, "one entry for every generated row");
-
 const int *go_layout_minors(int *n)
 {
-	*n = N_ROWS;
+	*n = sizeof(minors) / sizeof(minors[0]);
 	return minors;
 }
 
 const char *go_layout_row_origin(int minor)
 {
-	const struct layout_row *row = row_of(minor);
+	const struct layout_row *row = row_of(minor, INT_MAX);
 
 	return row ? row->origin : NULL;
 }
 
 uint32_t go_layout_wait_reasons(int minor)
 {
-	const struct layout_row *row = row_of(minor);
+	const struct layout_row *row = row_of(minor, INT_MAX);
 
 	return row ? row->wait_reasons : 0;
 }

@@ -1,7 +1,8 @@
 /*
  * layout.h: where the members of the runtime's structs stand, as data.
  *
- * One generated row per Go minor version (layout_table.inc, from DWARF by scripts/gen-layouts);
+ * One generated row per Go minor version (layout_table.inc, from DWARF by scripts/gen-layouts), two
+ * where a patch release moved a member;
  * always checked against the running process before it is believed (go_runtime_check). Each field
  * says where its offset came from, because calibration and DWARF will fill rows too.
  */
@@ -55,11 +56,13 @@ enum go_cap {
 	GO_CAP_MEMSTATS		= 1 << 10,
 };
 
-/* The generated row for a minor version (19 for go1.19), or false. All sources are ROW. */
+/* The generated row for the newest releases of a minor version (19 for go1.19), or false. All sources are ROW. */
 bool go_layout_row(int minor, struct go_layout *ret);
+/* That for one release, go1.MINOR.PATCH; patch -1 (betas, development): as the first one. */
+bool go_layout_row_of(int minor, int patch, struct go_layout *ret);
 /* Minor versions that have a row, ascending; n out. */
 const int *go_layout_minors(int *n);
-/* Which toolchain the row was read from ("go1.26.10"); NULL when there is no row. */
+/* Which toolchain the newest row was read from ("go1.26.10"); NULL when there is no row. */
 const char *go_layout_row_origin(int minor);
 /* How many wait reasons that version has (the length of its table of texts); 0 when there is no row. */
 uint32_t go_layout_wait_reasons(int minor);

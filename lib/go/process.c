@@ -190,7 +190,7 @@ static struct error *build_read(const struct who *w, struct image *img, struct g
 				 "no build information and no version text in its file");
 	if (err)
 		return err;
-	rt->has_layout = go_layout_row(rt->build.minor, &rt->layout);
+	rt->has_layout = go_layout_row_of(rt->build.minor, rt->build.patch, &rt->layout);
 	if (!rt->has_layout)
 		return unsupported_version(w, &rt->build);
 	rt->wrapper_id = go_wrapper_func_id(rt->build.minor);

@@ -5,8 +5,8 @@
  *
  * A stack is believed only if the header after it equals the header before it, trackingSeq (a
  * counter of parks) included: without that counter a few reads in ten thousand were impossible
- * stacks, with it none. In a system call the counter stands still from Go 1.26 on, so there the
- * stack is read twice and both readings must walk to the same frames.
+ * stacks, with it none. In a system call the counter stands still from Go 1.26 on, and before 1.17
+ * there is none: there the stack is read twice and both readings must walk to the same frames.
  *
  * Read in small batches: the longer a batch, the more goroutines move under it.
  */
@@ -43,6 +43,7 @@ struct piece {
 
 struct stack_reader {
 	uint32_t depth;
+	bool counted;			/* this version has the counter */
 	struct pc_frame *frames, *again;
 	struct stack_job *retry;	/* jobs whose header had moved on */
 	uint32_t n_retry, cap_retry;
@@ -103,7 +104,7 @@ static bool add_piece(struct stack_reader *sr, const struct stack_job *job, cons
 	p->near_len = deep ? STACK_READ_MAX : used;
 	p->far = start->at.hi - STACK_FAR_BYTES;
 	p->far_len = deep ? STACK_FAR_BYTES : 0;
-	p->twice = job->look.status == G_SYSCALL;
+	p->twice = job->look.status == G_SYSCALL || !sr->counted;
 	if (sr->used + (p->twice ? 2 : 1) * ((size_t)p->near_len + p->far_len) > BATCH_BYTES)
 		return false;
 	place_reading(sr, p, &p->first);
@@ -330,6 +331,7 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 	if (r->g_span > G_BYTES_MAX)
 		return &err_corrupt;
 	sr->n_retry = 0;
+	sr->counted = go_has(r->layout, GO_G_TRACKINGSEQ);
 	for (size_t i = 0; i < n && !err; i++) {
 		struct unwind_start start;
 

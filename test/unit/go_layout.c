@@ -63,6 +63,27 @@ static void test_unknown_version_leaves_result_alone(void **state)
 		assert_int_equal(((uint8_t *)&l)[i], 0x5a);
 }
 
+/* 1.16.4 moved m.vdsoSP. A release without a number is as the first one. */
+static void test_rows_by_patch_release(void **state)
+{
+	static const struct {
+		int patch, vdso_sp;
+	} cases[] = { { -1, 824 }, { 0, 824 }, { 3, 824 }, { 4, 832 }, { 15, 832 }, { 1000, 832 } };
+	struct go_layout l, newest;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_true(go_layout_row_of(16, cases[i].patch, &l));
+		assert_int_equal(l.f[GO_M_VDSOSP].offset, cases[i].vdso_sp);
+	}
+	assert_true(go_layout_row(16, &newest));
+	assert_int_equal(newest.f[GO_M_VDSOSP].offset, 832);
+	assert_true(go_layout_row_of(26, -1, &l));
+	assert_true(go_layout_row(26, &newest));
+	assert_memory_equal(&l, &newest, sizeof(l));
+	assert_false(go_layout_row_of(14, 0, &l));
+}
+
 /* Offset of b minus offset of a, in every version from `since` on. */
 static const struct {
 	enum go_field a, b;
@@ -219,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_minors_and_rows_agree),
 		cmocka_unit_test(test_origin_names_the_version),
 		cmocka_unit_test(test_unknown_version_leaves_result_alone),
+		cmocka_unit_test(test_rows_by_patch_release),
 		cmocka_unit_test(test_relations_hold),
 		cmocka_unit_test(test_members_come_and_go),
 		cmocka_unit_test(test_members_lie_in_their_struct),

@@ -198,6 +198,22 @@ static void system_call_with_equal_readings_counts(void **state)
 	assert_stack(w, "main.middle");
 }
 
+/* Before 1.17 there is no counter of parks: an equal header proves nothing of any goroutine. */
+static void without_counter_only_equal_readings_count(void **state)
+{
+	struct world *w = *state;
+
+	w->layout.f[GO_G_TRACKINGSEQ].offset = -1;
+	read_one(w);
+	assert_stack(w, "main.middle");
+	w->results = 0;
+	put_stack(w, "main.other");
+	w->changes = 100;
+	w->change_stack = true;
+	read_one(w);
+	assert_int_equal(w->outcome, STACK_MOVED);
+}
+
 /* The header of a goroutine in a system call proves nothing: only two equal readings do. */
 static void system_call_that_moved_is_caught(void **state)
 {
@@ -251,6 +267,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_keeps_running_has_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(system_call_with_equal_readings_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(system_call_that_moved_is_caught, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_counter_only_equal_readings_count, setup, teardown),
 		cmocka_unit_test_setup_teardown(running_one_has_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(torn_bounds_have_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_counts_after_exec, setup, teardown),
