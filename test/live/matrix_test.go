@@ -183,7 +183,8 @@ func matrixGlobals(t *testing.T, build string) {
 	}
 }
 
-// Shows: the same for stripped builds, each against a twin that has symbols.
+// Shows: the same for stripped builds, each against a twin that has symbols. Up to 1.17 its data may lie a little further
+// on, but then all of it.
 func TestMatrixTwins(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a twin of every stripped build takes minutes")
@@ -198,13 +199,17 @@ func TestMatrixTwins(t *testing.T) {
 				build := version + "-" + form
 				t.Run(form, func(t *testing.T) {
 					whole, bare := addresses(t, twin(t, build)), addresses(t, target(build))
+					moved := map[int64]bool{}
 					for name, at := range whole {
-						if bare[name] != at {
+						var symbol, rule int64
+						fmt.Sscanf(at, "0x%x", &symbol)
+						if fmt.Sscanf(bare[name], "0x%x", &rule); symbol == 0 || rule == 0 {
 							t.Errorf("%s: %q in the stripped build, %q by its symbol", name, bare[name], at)
 						}
+						moved[rule-symbol] = true
 					}
-					if len(whole) < 8 {
-						t.Errorf("only %d variables: %v", len(whole), whole)
+					if len(whole) < 8 || len(moved) != 1 || !moved[0] && minorOf(version) > 17 {
+						t.Errorf("%v in the stripped build, %v by symbols", bare, whole)
 					}
 				})
 			}
