@@ -162,7 +162,7 @@ static void field_facts(struct info *i, const struct go_layout *l)
 static void layout_facts(struct info *i, struct go_runtime *rt)
 {
 	const struct go_build *b = go_runtime_build(rt);
-	const char *origin = go_layout_row_origin(b->minor);
+	const char *origin = go_layout_row_origin(b->minor, b->patch);
 	struct error *err;
 
 	fact(i, "layout", "%s%s%s", origin ? "row read from " : "no row for this version",

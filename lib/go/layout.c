@@ -72,16 +72,16 @@ const int *go_layout_minors(int *n)
 	return minors;
 }
 
-const char *go_layout_row_origin(int minor)
+const char *go_layout_row_origin(int minor, int patch)
 {
-	const struct layout_row *row = row_of(minor, INT_MAX);
+	const struct layout_row *row = row_of(minor, patch);
 
 	return row ? row->origin : NULL;
 }
 
-uint32_t go_layout_wait_reasons(int minor)
+uint32_t go_layout_wait_reasons(int minor, int patch)
 {
-	const struct layout_row *row = row_of(minor, INT_MAX);
+	const struct layout_row *row = row_of(minor, patch);
 
 	return row ? row->wait_reasons : 0;
 }

@@ -1,7 +1,7 @@
 /*
  * layout.h: where the members of the runtime's structs stand, as data.
  *
- * One generated row per Go minor version (layout_table.inc, from DWARF by scripts/gen-layouts), two
+ * One generated row per Go minor version (layout_table.inc, from DWARF by scripts/gen-layouts), more
  * where a patch release moved a member;
  * always checked against the running process before it is believed (go_runtime_check). Each field
  * says where its offset came from, because calibration and DWARF will fill rows too.
@@ -62,10 +62,10 @@ bool go_layout_row(int minor, struct go_layout *ret);
 bool go_layout_row_of(int minor, int patch, struct go_layout *ret);
 /* Minor versions that have a row, ascending; n out. */
 const int *go_layout_minors(int *n);
-/* Which toolchain the newest row was read from ("go1.26.10"); NULL when there is no row. */
-const char *go_layout_row_origin(int minor);
-/* How many wait reasons that version has (the length of its table of texts); 0 when there is no row. */
-uint32_t go_layout_wait_reasons(int minor);
+/* Which toolchain the row of a release was read from ("go1.26.10"); NULL when there is no row. */
+const char *go_layout_row_origin(int minor, int patch);
+/* How many wait reasons that release has (the length of its table of texts); 0 when there is no row. */
+uint32_t go_layout_wait_reasons(int minor, int patch);
 
 static inline bool go_has(const struct go_layout *l, enum go_field f)
 {

@@ -465,7 +465,7 @@ static void test_wait_reasons_end_where_the_version_says(void **state)
 	enum { N = GO_WAIT_REASONS_MAX };
 	uint64_t v[N][2];
 	struct world w;
-	uint32_t known = go_layout_wait_reasons(26), got = 0;
+	uint32_t known = go_layout_wait_reasons(26, 0), got = 0;
 
 	(void)state;
 	setup_world(&w, 0);

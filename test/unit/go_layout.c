@@ -37,7 +37,7 @@ static void test_origin_names_the_version(void **state)
 
 	(void)state;
 	for (int i = 0; i < n; i++) {
-		const char *origin = go_layout_row_origin(minors[i]);
+		const char *origin = go_layout_row_origin(minors[i], 1000);
 		char *end;
 
 		assert_non_null(origin);
@@ -48,8 +48,8 @@ static void test_origin_names_the_version(void **state)
 		patch = atoi(end + 1);
 		assert_true(patch > 0);
 	}
-	assert_null(go_layout_row_origin(14));
-	assert_null(go_layout_row_origin(1000));
+	assert_null(go_layout_row_origin(14, 0));
+	assert_null(go_layout_row_origin(1000, 0));
 }
 
 static void test_unknown_version_leaves_result_alone(void **state)
@@ -63,17 +63,21 @@ static void test_unknown_version_leaves_result_alone(void **state)
 		assert_int_equal(((uint8_t *)&l)[i], 0x5a);
 }
 
-/* 1.16.4 moved m.vdsoSP. A release without a number is as the first one. */
+/* Read in the source of these releases. A release without a number is as the first one. */
 static void test_rows_by_patch_release(void **state)
 {
 	static const struct {
-		int patch, vdso_sp;
-	} cases[] = { { -1, 824 }, { 0, 824 }, { 3, 824 }, { 4, 832 }, { 15, 832 }, { 1000, 832 } };
+		int minor, patch, vdso_sp;
+	} cases[] = {
+		{ 16, -1, 824 }, { 16, 0, 824 }, { 16, 3, 824 }, { 16, 4, 832 }, { 16, 15, 832 },
+		{ 16, 1000, 832 }, { 23, 0, 856 }, { 23, 11, 856 }, { 23, 12, 880 }, { 24, 5, 880 },
+		{ 24, 6, 904 }, { 24, 13, 904 },
+	};
 	struct go_layout l, newest;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_true(go_layout_row_of(16, cases[i].patch, &l));
+		assert_true(go_layout_row_of(cases[i].minor, cases[i].patch, &l));
 		assert_int_equal(l.f[GO_M_VDSOSP].offset, cases[i].vdso_sp);
 	}
 	assert_true(go_layout_row(16, &newest));
@@ -217,12 +221,14 @@ static void test_wait_reason_counts_never_shrink(void **state)
 
 	(void)state;
 	for (int i = 0; i < n; i++) {
-		uint32_t count = go_layout_wait_reasons(minors[i]);
+		uint32_t count = go_layout_wait_reasons(minors[i], 1000);
 
 		assert_true(count >= before && count <= GO_WAIT_REASONS_MAX);
 		before = count;
 	}
-	assert_int_equal(go_layout_wait_reasons(14), 0);
+	assert_int_equal(go_layout_wait_reasons(14, 0), 0);
+	assert_int_equal(go_layout_wait_reasons(23, 3), 37);
+	assert_int_equal(go_layout_wait_reasons(23, 4), 38);
 }
 
 static void test_source_names(void **state)
