@@ -25,7 +25,52 @@
 enum {
 	MAPS_LIMIT = 256 << 20,		/* 65,530 mappings of long paths fit many times */
 	TRACER_WAIT_US = 50 * 1000,	/* another goprof traces for microseconds, a debugger stays */
+	LISTS_TRIED = 4,
 };
+
+/* ---- a main thread that has ended ---- */
+
+/*
+ * Memory, map and program of a process are seen through any thread that lives: /proc/PID stands for
+ * the main thread, and where that has ended its files are empty or gone, while those of the other
+ * threads are as they were. `f` gets "" first, then "task/TID/" of one thread after the other,
+ * until it says something else than -ESRCH.
+ */
+typedef int through_thread(struct live *l, const char *where, void *arg);
+
+static int each_thread(struct live *l, through_thread *f, void *arg)
+{
+	int r = f(l, "", arg);
+
+	/* All of a list may have ended by the time it is gone through: then there is a newer one. */
+	for (int tries = 0; r == -ESRCH && tries < LISTS_TRIED; tries++) {
+		pid_t tids[64];
+		size_t n = sizeof(tids) / sizeof(*tids);
+		_cleanup_error_ struct error *err = live_tids(&l->base, tids, &n);
+
+		for (size_t i = 0; !err && r == -ESRCH && i < n && i < sizeof(tids) / sizeof(*tids); i++) {
+			char where[32];
+
+			snprintf(where, sizeof(where), "task/%d/", tids[i]);
+			r = f(l, where, arg);
+		}
+	}
+	return r;
+}
+
+enum { THREAD_FILE = 48 };
+
+static const char *file_of(char buf[THREAD_FILE], const char *where, const char *name)
+{
+	snprintf(buf, THREAD_FILE, "%s%s", where, name);
+	return buf;
+}
+
+/* Gone, or gone as far as this thread knows. */
+static int no_such_thread(int errnum)
+{
+	return errnum == ENOENT ? -ESRCH : -errnum;
+}
 
 /* ---- operations ---- */
 
@@ -42,25 +87,16 @@ static void live_close(struct target *t)
 	free(l);
 }
 
-/* The memory of a process whose main thread has ended is seen through its other threads only. */
-static int maps_text(const struct live *l, struct buf *ret)
+static int maps_through(struct live *l, const char *where, void *arg)
 {
-	pid_t tids[16];
-	size_t n = sizeof(tids) / sizeof(*tids);
-	int r = procfs_read_all(l->dir_fd, "maps", MAPS_LIMIT, ret);
+	char path[THREAD_FILE];
+	struct buf *text = arg;
 
-	if (r == 0 && ret->len > 0)
-		return 0;
-	_cleanup_error_ struct error *err = live_tids(&l->base, tids, &n);
-	for (size_t i = 0; !err && i < n && i < sizeof(tids) / sizeof(*tids); i++) {
-		char path[32];
-		snprintf(path, sizeof(path), "task/%d/maps", tids[i]);
-		buf_clear(ret);
-		r = procfs_read_all(l->dir_fd, path, MAPS_LIMIT, ret);
-		if (r == 0 && ret->len > 0)
-			return 0;
-	}
-	return r ? r : -ESRCH;
+	buf_clear(text);
+	int r = procfs_read_all(l->dir_fd, file_of(path, where, "maps"), MAPS_LIMIT, text);
+	if (r)
+		return no_such_thread(-r);
+	return text->len > 0 ? 0 : -ESRCH;
 }
 
 static void buf_guard(struct buf *b)
@@ -70,11 +106,10 @@ static void buf_guard(struct buf *b)
 
 static struct error *live_mappings(const struct target *t, struct mappings *ret)
 {
-	const struct live *l = (const struct live *)t;
 	_cleanup_(buf_guard) struct buf text;
 
 	buf_init(&text);
-	int r = maps_text(l, &text);
+	int r = each_thread((struct live *)t, maps_through, &text);
 	if (r == -ENOMEM)
 		return &err_nomem;
 	if (r == -EACCES || r == -EPERM)
@@ -130,6 +165,16 @@ static struct error *no_process(pid_t pid)
 	return error_new(ERROR_NO_PROCESS, "there is no process %d", pid);
 }
 
+/* /proc does not show it: is it there at all? */
+static struct error *hidden(pid_t pid)
+{
+	if (kill(pid, 0) && errno != EPERM)
+		return no_process(pid);
+	return error_todo(error_why(error_new(ERROR_DENIED, "cannot attach to %d: not permitted", pid),
+				    "/proc is mounted with hidepid: it hides the processes of others"),
+			  "sudo goprof attach %d", pid);
+}
+
 static struct error *open_dir(pid_t pid, int *ret)
 {
 	char path[32];
@@ -147,23 +192,35 @@ static struct error *open_dir(pid_t pid, int *ret)
 				 "/proc is not mounted here");
 	if (errno == EMFILE || errno == ENFILE)
 		return error_new(ERROR_FACILITY, "cannot look at process %d: %s", pid, strerror(errno));
-	if (kill(pid, 0) == 0 || errno == EPERM)
-		return error_todo(error_why(error_new(ERROR_DENIED, "cannot attach to %d: not permitted", pid),
-					    "/proc is mounted with hidepid: it hides the processes of others"),
-				  "sudo goprof attach %d", pid);
-	return no_process(pid);
+	return hidden(pid);
 }
 
-/* The program's path, else the first word of its command line, else its short name. */
-static char *program_name(int dir, const struct procfs_status *st, bool *is_path)
+static int path_through(struct live *l, const char *where, void *arg)
+{
+	char path[THREAD_FILE], target[PROCFS_SMALL], **ret = arg;
+	ssize_t n = readlinkat(l->dir_fd, file_of(path, where, "exe"), target, sizeof(target));
+
+	if (n <= 0)
+		return no_such_thread(n < 0 ? errno : ENOENT);
+	*ret = strndup(target, (size_t)n);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int exe_through(struct live *l, const char *where, void *arg)
+{
+	char path[THREAD_FILE];
+
+	(void)arg;
+	int fd = openat(l->dir_fd, file_of(path, where, "exe"), O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? no_such_thread(errno) : fd;
+}
+
+/* What to call it when its path cannot be had: the first word of its command line, or its short name. */
+static char *other_name(int dir, const struct procfs_status *st)
 {
 	char buf[PROCFS_SMALL];
-	ssize_t n = readlinkat(dir, "exe", buf, sizeof(buf) - 1);
+	ssize_t n = procfs_read(dir, "cmdline", buf, sizeof(buf));
 
-	*is_path = n > 0;
-	if (n > 0)
-		return strndup(buf, (size_t)n);
-	n = procfs_read(dir, "cmdline", buf, sizeof(buf));
 	return strdup(n > 0 && buf[0] ? buf : st->name);
 }
 
@@ -231,72 +288,45 @@ static struct error *check_process(pid_t pid, int dir, struct procfs_status *sta
 				   struct procfs_stat *stat)
 {
 	if (!procfs_status_at(dir, "status", status) || !procfs_stat_at(dir, "stat", stat))
-		return no_process(pid);
+		return hidden(pid);
 	return check_kind(pid, status, stat);
 }
 
-/*
- * Opens the memory and finds an address that is mapped. A main thread that has ended gives 0 bytes
- * everywhere; then the other threads are tried.
- */
-static int open_mem_of(int dir, const char *mem, const char *maps, gaddr_t *addr)
+/* Opens the memory and finds an address that is mapped. */
+static int mem_through(struct live *l, const char *where, void *arg)
 {
-	char first[256];
+	char path[THREAD_FILE], first[256];
+	gaddr_t *addr = arg;
 	uint64_t start, word;
-	ssize_t n = procfs_read(dir, maps, first, sizeof(first));
+	ssize_t n = procfs_read(l->dir_fd, file_of(path, where, "maps"), first, sizeof(first));
 	struct text t = { first, first + (n > 0 ? n : 0) };
 
 	if (n < 0)
-		return (int)n;
+		return no_such_thread((int)-n);
 	if (!text_hex(&t, &start))
 		return -ESRCH;
-	int fd = openat(dir, mem, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(l->dir_fd, file_of(path, where, "mem"), O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
-	if (pread(fd, &word, sizeof(word), (off_t)start) == 0) {
-		close(fd);
+		return no_such_thread(errno);
+	if (pread(fd, &word, sizeof(word), (off_t)start) == 0)
 		return -ESRCH;
-	}
 	*addr = start;
-	return fd;
-}
-
-static int open_mem(struct live *l)
-{
-	pid_t tids[64];
-	size_t n = sizeof(tids) / sizeof(*tids);
-	int fd = open_mem_of(l->dir_fd, "mem", "maps", &l->life_addr);
-
-	if (fd != -ESRCH)
-		return fd;
-	_cleanup_error_ struct error *err = live_tids(&l->base, tids, &n);
-	for (size_t i = 0; !err && i < n && i < sizeof(tids) / sizeof(*tids); i++) {
-		char mem[32], maps[32];
-		snprintf(mem, sizeof(mem), "task/%d/mem", tids[i]);
-		snprintf(maps, sizeof(maps), "task/%d/maps", tids[i]);
-		fd = open_mem_of(l->dir_fd, mem, maps, &l->life_addr);
-		if (fd != -ESRCH)
-			return fd;
-	}
-	return fd;
+	return take_fd(fd);
 }
 
 static struct error *open_files(struct live *l, const char *name)
 {
 	pid_t pid = l->base.pid;
 
-	l->task_fd = openat(l->dir_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (l->task_fd < 0)
-		return no_process(pid);
-	l->mem_fd = open_mem(l);
+	l->mem_fd = each_thread(l, mem_through, &l->life_addr);
 	if (l->mem_fd == -EACCES || l->mem_fd == -EPERM)
 		return refusal_error(pid, l->dir_fd, name, -l->mem_fd);
-	if (l->mem_fd == -ESRCH || l->mem_fd == -ENOENT)
+	if (l->mem_fd == -ESRCH)
 		return no_process(pid);
 	if (l->mem_fd < 0)
 		return error_new(ERROR_FACILITY, "cannot open the memory of %d (%s): %s", pid, name,
 				 strerror(-l->mem_fd));
-	l->base.exe_fd = openat(l->dir_fd, "exe", O_RDONLY | O_CLOEXEC);
+	l->base.exe_fd = each_thread(l, exe_through, NULL);
 	if (clock_getcpuclockid(pid, &l->cpu_clock))
 		return no_process(pid);
 	return NULL;
@@ -308,36 +338,52 @@ static void target_guard(struct live **l)
 		target_close(&(*l)->base);
 }
 
+static struct live *live_new(pid_t pid, int dir, const struct procfs_status *status,
+			     const struct procfs_stat *stat)
+{
+	struct live *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->base = (struct target){ .ops = &live_ops, .arch = arch_host(), .pid = pid,
+				   .start_time = stat->start_time, .exe_fd = -1 };
+	l->dir_fd = dir;
+	l->task_fd = l->mem_fd = -1;
+	l->same_ns = status->ns_depth <= 1;
+	map64_init(&l->inner_of);
+	map64_init(&l->outer_of);
+	return l;
+}
+
 struct error *target_open_live(pid_t pid, struct target **ret)
 {
 	_cleanup_close_ int dir = -1;
 	struct procfs_status status;
 	struct procfs_stat stat;
-	bool is_path;
 	struct error *err = open_dir(pid, &dir);
 
 	if (!err)
 		err = check_process(pid, dir, &status, &stat);
 	if (err)
 		return err;
-	_cleanup_free_ char *name = program_name(dir, &status, &is_path);
-	_cleanup_(target_guard) struct live *l = calloc(1, sizeof(*l));
-	if (!name || !l)
+	_cleanup_(target_guard) struct live *l = live_new(pid, dir, &status, &stat);
+	if (!l)
 		return &err_nomem;
-	l->base = (struct target){ .ops = &live_ops, .arch = arch_host(), .pid = pid,
-				   .start_time = stat.start_time, .exe_fd = -1 };
-	l->task_fd = l->mem_fd = -1;
-	l->dir_fd = take_fd(dir);
-	l->same_ns = status.ns_depth <= 1;
-	map64_init(&l->inner_of);
-	map64_init(&l->outer_of);
+	dir = -1;	/* it is the target's now */
+	l->task_fd = openat(l->dir_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (l->task_fd < 0)
+		return no_process(pid);
+	if (each_thread(l, path_through, &l->base.exe_path) == -ENOMEM)
+		return &err_nomem;
+	_cleanup_free_ char *name = l->base.exe_path ? strdup(l->base.exe_path) : other_name(l->dir_fd, &status);
+	if (!name)
+		return &err_nomem;
 
 	err = check_tracer(pid, l->dir_fd, name);
 	if (!err)
 		err = open_files(l, name);
 	if (err)
 		return err;
-	l->base.exe_path = is_path ? take(name) : NULL;
 	*ret = &take(l)->base;
 	return NULL;
 }

@@ -361,11 +361,19 @@ static void a_process_outlives_its_main_thread(void **state)
 	struct test_child c;
 	struct mappings m;
 	uint64_t word;
+	char ours[4096];
+	int fd;
 
 	(void)state;
 	child_start(&c, child_without_leader, NULL);
 	assert_true(child_until(is_zombie, &c.pid));
 	struct target *t = open_target(c.pid);
+	ssize_t n = readlink("/proc/self/exe", ours, sizeof(ours) - 1);
+	ours[n] = 0;
+	assert_string_equal(target_exe_path(t), ours);
+	assert_null(target_exe_fd(t, &fd));
+	assert_int_equal(pread(fd, ours, 4, 0), 4);
+	assert_memory_equal(ours, "\177ELF", 4);
 	assert_int_equal(target_life(t), TARGET_ALIVE);
 	assert_null(target_mappings(t, &m));
 	assert_true(m.n > 0);
