@@ -22,6 +22,7 @@
 #include "cmd/session.h"
 #include "cmd/signals.h"
 #include "cmd/words.h"
+#include "target/facility.h"
 #include "target/target.h"
 #include "target/tracer.h"
 
@@ -59,6 +60,8 @@ static struct error *start(struct attach *a)
 
 	if (!err)
 		err = session_create(&setup, &a->session);
+	if (!err)
+		err = facility_check();
 	if (!err)
 		err = signals_open(SIGNALS_ATTACH, &a->signals);
 	if (!err)

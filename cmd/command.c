@@ -47,7 +47,8 @@ static const char dump_more[] =
 	"A core file (by the kernel or gcore) gives what the process would have given.\n"
 	"Example: goprof dump 4711 >goroutines.txt\n" EXIT_STATUSES;
 static const char info_more[] =
-	"A file is only read. Of a process more can be told; it is not stopped.\n"
+	"A file is only read. Of a process more can be told; it is not stopped. Without\n"
+	"either: what this kernel and this sandbox let goprof do, tried on a child.\n"
 	"Example: goprof info ./app\n" EXIT_STATUSES;
 
 const struct command command_table[] = {
@@ -68,9 +69,9 @@ const struct command command_table[] = {
 		.help = "print every goroutine once", .more = dump_more, .execute = dump_command,
 	},
 	{
-		.name = "info", .bit = COMMAND_INFO, .words = "PID|FILE", .min = 1, .max = 1,
+		.name = "info", .bit = COMMAND_INFO, .words = "[PID|FILE]", .min = 0, .max = 1,
 		.missing = "the id of a process or a file", .usage = ERROR_USAGE,
-		.help = "tell what goprof can find in a program", .more = info_more,
+		.help = "tell what goprof can find in a program, and what it can do here", .more = info_more,
 		.execute = info_command,
 	},
 	{ .name = NULL },

@@ -22,6 +22,7 @@
 #include "cmd/words.h"
 #include "go/go.h"
 #include "image/image.h"
+#include "target/facility.h"
 #include "target/target.h"
 
 enum { VALUE_COLUMN = 30 };
@@ -269,6 +270,39 @@ static void permission_facts(struct info *i)
 	fact(i, "memory", "may be read");
 }
 
+/* ---- facilities ---- */
+
+static void facility_fact(struct info *i, enum facility_id id, const struct facility_result *r)
+{
+	char step[WORD_MAX];
+
+	if (!r->ok)
+		fact(i, facility_name(id), "missing (%s): %s",
+		     r->errnum ? strerror(r->errnum) : "it answers, but not as it should", facility_loss(id));
+	else if (id == FACILITY_CLOCK)
+		fact(i, facility_name(id), "ok, moves in steps of %s", instant_text(r->ns, step));
+	else
+		fact(i, facility_name(id), "ok");
+}
+
+/* ERROR_FACILITY when something is missing without which nothing goes. */
+static struct error *facility_facts(struct info *i)
+{
+	struct facility_result v[FACILITY_COUNT];
+	struct error *err = facility_test(v);
+
+	if (err)
+		return err;
+	for (int id = 0; id < FACILITY_COUNT; id++)
+		facility_fact(i, (enum facility_id)id, &v[id]);
+	for (int id = FACILITY_SEIZE; id <= FACILITY_DETACH; id++)
+		if (!v[id].ok)
+			return facility_explain(error_new(ERROR_FACILITY, "goprof cannot trace any process here (%s)",
+							  facility_name((enum facility_id)id)),
+						v[id].errnum);
+	return NULL;
+}
+
 /* ---- the command ---- */
 
 static struct error *open_process(struct info *i, const char *word)
@@ -351,6 +385,22 @@ static void runtime_facts(struct info *i)
 	}
 }
 
+/* goprof info: what can be done here, whatever the target. */
+static struct error *info_of_machine(struct info *i)
+{
+	struct error *err, *found;
+
+	fact(i, "goprof", "%s", goprof_version());
+	version_facts(i);
+	permission_facts(i);
+	found = facility_facts(i);
+	err = print(&i->text);
+	if (!found)
+		return err;
+	error_free(err);
+	return found;
+}
+
 struct error *info_command(const struct options *o, int *status)
 {
 	_cleanup_(info_deinit) struct info i = { .o = o, .fd = -1 };
@@ -360,6 +410,8 @@ struct error *info_command(const struct options *o, int *status)
 
 	(void)status;
 	buf_init(&i.text);
+	if (!word)
+		return info_of_machine(&i);
 	/* A file with the name of a number is meant by a slash. */
 	found = number_parse(word, &n) ? open_process(&i, word) : open_file(&i, word);
 	if (found && found->kind == ERROR_NOT_GO && found->why)
@@ -368,6 +420,9 @@ struct error *info_command(const struct options *o, int *status)
 	image_facts(&i);
 	version_facts(&i);
 	permission_facts(&i);
+	/* What is missing here is no fault of the program's: it is told, and no more. */
+	if (i.target)
+		error_free(facility_facts(&i));
 	/* Of nothing there is nothing to tell. */
 	err = i.target || i.fd >= 0 ? print(&i.text) : NULL;
 	if (!found)

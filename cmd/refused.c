@@ -67,18 +67,19 @@ bool error_reword(struct error *err, const char *old, const char *words)
 }
 
 /* "sudo goprof attach 4711" is lib's word for: the rights of root would do. */
-static void sudo_line(const struct command *c, char *const *argv, struct error *err)
+static void attach_line(const struct command *c, char *const *argv, struct error *err)
 {
-	static const char sudo[] = "sudo goprof attach ";
+	static const char attach[] = "goprof attach ";
+	const char *at = err->todo ? strstr(err->todo, attach) : NULL;
 	_cleanup_(buf_deinit) struct buf b = { 0 };
 	const char *rest;
 
-	if (!err->todo || strncmp(err->todo, sudo, sizeof(sudo) - 1) != 0)
+	if (!at)
 		return;
-	rest = err->todo + sizeof(sudo) - 1;
-	rest += strspn(rest, "0123456789");
+	rest = at + sizeof(attach) - 1;
+	rest += strspn(rest, "0123456789PID");
 	buf_init(&b);
-	buf_addf(&b, "sudo goprof %s", c->name);
+	buf_addf(&b, "%.*sgoprof %s", (int)(at - err->todo), err->todo, c->name);
 	command_line_add(&b, argv);
 	/* "or start it by: goprof run" gives a profile, not what dump and info are for. */
 	if (c->bit & COMMAND_ATTACH)
@@ -93,8 +94,8 @@ struct error *refused_by(const struct command *c, char *const *argv, const char 
 		return err;
 	if (c->bit & (COMMAND_DUMP | COMMAND_INFO) && strncmp(err->what, "cannot attach to ", 17) == 0)
 		error_reword(err, "cannot attach to ", "cannot look into ");
-	if (err->kind == ERROR_DENIED && !(c->bit & COMMAND_RUN))
-		sudo_line(c, argv, err);
+	if ((err->kind == ERROR_DENIED || err->kind == ERROR_FACILITY) && !(c->bit & COMMAND_RUN))
+		attach_line(c, argv, err);
 	if (err->kind == ERROR_NO_PROCESS && err->todo && c->bit & (COMMAND_DUMP | COMMAND_INFO) &&
 	    strncmp(err->todo, "goprof attach ", 14) == 0)
 		error_todo(err, "goprof %s %s", c->name, err->todo + 14);

@@ -35,9 +35,12 @@ char live_tid_state(const struct target *t, pid_t tid);
 
 /* ---- refusal.c ---- */
 
+/* Where goprof runs, as far as it decides what line helps. */
+enum refusal_place { PLACE_HOST, PLACE_DOCKER, PLACE_KUBERNETES, PLACE_CONTAINER };
+
 /* What decides whether the kernel lets one process look into another. */
 struct refusal_facts {
-	pid_t pid;
+	pid_t pid;			/* 0: it is about any process */
 	const char *name;		/* of its program, as well as we can know it */
 	uint32_t uid[3], gid[3];	/* the target's: real, effective, saved */
 	uint32_t our_uid, our_gid;
@@ -45,6 +48,10 @@ struct refusal_facts {
 	int yama_scope;			/* -1: no Yama */
 	bool dumpable;
 	bool same_user_ns;
+	enum refusal_place place;
+	bool our_seccomp;		/* a filter looks at our system calls */
+	pid_t our_tracer;
+	char our_label[64];		/* what a security module calls us; "" none, or none that confines */
 	int errnum;
 };
 
@@ -52,5 +59,14 @@ struct refusal_facts {
 struct error *refusal_explain(const struct refusal_facts *f);
 /* Gathers the facts about /proc/PID at `dir`. */
 struct error *refusal_error(pid_t pid, int dir, const char *name, int errnum);
+/* Why no process can be traced, not even a child of ours: adds cause and remedy to err. */
+struct error *refusal_of_all(struct error *err, const struct refusal_facts *f);
+
+/* ---- refusal_facts.c ---- */
+
+/* What there is to know about ourselves. */
+void refusal_facts_own(struct refusal_facts *ret);
+/* And about the process at `dir`; false: it is gone. */
+bool refusal_facts_of(pid_t pid, int dir, struct refusal_facts *ret);
 
 #endif

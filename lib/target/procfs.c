@@ -252,6 +252,16 @@ static bool status_nspid(struct text v, struct procfs_status *st)
 	return st->ns_depth > 0;
 }
 
+static bool status_seccomp(struct text v, struct procfs_status *st)
+{
+	uint64_t mode;
+
+	if (!text_dec(&v, &mode) || mode > UINT32_MAX)
+		return false;
+	st->seccomp = (uint32_t)mode;
+	return true;
+}
+
 static const struct {
 	const char *key;
 	bool (*parse)(struct text value, struct procfs_status *st);
@@ -264,6 +274,7 @@ static const struct {
 	{ "NSpid:", status_nspid },
 	{ "CapPrm:", status_cap_permitted },
 	{ "CapEff:", status_cap_effective },
+	{ "Seccomp:", status_seccomp },
 };
 
 static bool status_line(struct text line, struct procfs_status *st)

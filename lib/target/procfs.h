@@ -62,6 +62,7 @@ struct procfs_status {
 	uint64_t cap_permitted, cap_effective;
 	uint32_t ns_depth;	/* 1: it lives in our pid namespace */
 	pid_t ns_inner;		/* its id in its innermost pid namespace */
+	uint32_t seccomp;	/* 2: a filter looks at its system calls */
 };
 
 bool procfs_parse_status(const char *s, size_t len, struct procfs_status *ret);

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "target/facility.h"
 #include "target/tracer_impl.h"
 
 enum { LAUNCH_STEP_NS = 200 * NSEC_PER_USEC, EXIT_NOT_STARTED = 127 };
@@ -162,7 +163,8 @@ static struct error *start_forked(struct launching *l)
 		int errnum = errno;
 		close_fd(&l->go.write);
 		waitpid(pid, &status, __WALL);
-		return self_error(l->launch, "ptrace", errnum);
+		return facility_explain(error_new(ERROR_START_SELF, "cannot start %s: it may not be traced",
+						  l->launch->path), errnum);
 	}
 	if (write(l->go.write, "g", 1) != 1 && errno != EPIPE)
 		return self_error(l->launch, "pipe", errno);

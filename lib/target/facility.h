@@ -1,0 +1,60 @@
+/*
+ * facility.h: what the kernel and the sandbox around goprof allow, found out by trying it on a
+ * child of goprof's own. Results, not names and versions: a kernel that is none (gVisor, WSL1), a
+ * seccomp filter and a missing capability all look the same here, and to the user they are.
+ */
+#ifndef GOPROF_TARGET_FACILITY_H
+#define GOPROF_TARGET_FACILITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* In the order in which they are tried; each ptrace row needs those above it. */
+enum facility_id {
+	FACILITY_SEIZE,
+	FACILITY_INTERRUPT,
+	FACILITY_REGISTERS,
+	FACILITY_DETACH,
+	FACILITY_VM_READ,
+	FACILITY_PROC_MEM,
+	FACILITY_SYSCALL,
+	FACILITY_SCHEDSTAT,
+	FACILITY_MAP_FILES,
+	FACILITY_PIDFD,
+	FACILITY_PERF,
+	FACILITY_REAL_TIME,
+	FACILITY_CLOCK,
+	FACILITY_COUNT,
+};
+
+struct facility_result {
+	bool ok;
+	int errnum;		/* of the call that failed; 0: it gave a wrong answer */
+	uint64_t ns;		/* FACILITY_CLOCK, FACILITY_SCHEDSTAT: the steps in which it moves; 0 unknown */
+};
+
+/* "ptrace: seize" */
+const char *facility_name(enum facility_id id);
+/* What goes without it: "no stacks of running goroutines" */
+const char *facility_loss(enum facility_id id);
+
+/*
+ * Tries all of them; takes some 50 ms, forks one child that ends before this returns. The calling
+ * thread must trace nothing. ERROR_FACILITY when no child can be had.
+ */
+struct error *facility_test(struct facility_result ret[FACILITY_COUNT]);
+
+/*
+ * The one that nothing goes without: may goprof stop a thread and let it go? Some milliseconds.
+ * ERROR_FACILITY names the cause that was found and what helps. When no child can be had to try it on,
+ * nothing is known and nothing refused.
+ */
+struct error *facility_check(void);
+
+/* Why PTRACE_SEIZE of a child of our own was refused with `errnum`: adds cause and remedy to err. */
+struct error *facility_explain(struct error *err, int errnum);
+
+#endif
