@@ -23,6 +23,7 @@
 #include "cmd/words.h"
 #include "go/go.h"
 #include "sentry/sentry.h"
+#include "target/lock.h"
 #include "target/target.h"
 #include "target/tracer.h"
 
@@ -68,6 +69,10 @@ static struct error *open_program(struct session *s)
 	err = target_open_live(s->pid, &s->target);
 	if (err)
 		return err;
+	if (!s->lock)
+		err = target_lock_take(s->target, getenv("XDG_RUNTIME_DIR"), &s->lock);
+	if (err)
+		return err;
 	exe = recording_exe(s->target, &s->arena);
 	s->exe = exe ? exe : "";
 	s->go_version = "";
@@ -98,12 +103,31 @@ void session_watch(struct session *s, struct tracer *tr, pid_t pid)
 		refuse(s, err);
 }
 
+static void stop_recording(struct session *s)
+{
+	struct recording_result *v = NULL;
+	struct recording *r = take(s->recording);
+
+	if (s->phase != SESSION_ENDED)
+		s->phase = SESSION_OVER;
+	if (!r)
+		return;
+	s->recorded_ns += recording_age(r);
+	s->ticks += recording_ticks(r);
+	session_fail(s, recording_end(r, &v));
+	if (!v)
+		return;
+	session_fail(s, take(v->error));
+	*s->results_last = v;
+	s->results_last = &v->next;
+}
+
 /* Another program under the same pid. */
 static void reopen(struct session *s)
 {
 	struct error *err;
 
-	session_stop(s);
+	stop_recording(s);
 	s->execed = true;
 	s->appeared = now();
 	err = open_program(s);
@@ -293,19 +317,6 @@ void session_close_window(struct session *s)
 
 void session_stop(struct session *s)
 {
-	struct recording_result *v = NULL;
-	struct recording *r = take(s->recording);
-
-	if (s->phase != SESSION_ENDED)
-		s->phase = SESSION_OVER;
-	if (!r)
-		return;
-	s->recorded_ns += recording_age(r);
-	s->ticks += recording_ticks(r);
-	session_fail(s, recording_end(r, &v));
-	if (!v)
-		return;
-	session_fail(s, take(v->error));
-	*s->results_last = v;
-	s->results_last = &v->next;
+	stop_recording(s);
+	target_lock_free(take(s->lock));
 }

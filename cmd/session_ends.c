@@ -14,6 +14,7 @@
 #include "cmd/session_impl.h"
 #include "cmd/words.h"
 #include "go/go.h"
+#include "target/lock.h"
 #include "target/target.h"
 
 /* ---- before ---- */
@@ -96,6 +97,7 @@ void session_destroy(struct session *s)
 	if (!s)
 		return;
 	recording_destroy(s->recording);
+	target_lock_free(s->lock);
 	outputs_destroy(s->outputs);
 	if (s->has_dsn)
 		dsn_deinit(&s->dsn);

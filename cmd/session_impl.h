@@ -22,6 +22,7 @@ struct session {
 	struct dsn dsn;
 	struct outputs *outputs;
 	struct tracer *tracer;
+	struct target_lock *lock;	/* while this process is recorded */
 	pid_t pid;
 	enum session_phase phase;
 	uint64_t since;			/* begin of STARTING; last attempt of SEARCHING */

@@ -49,6 +49,26 @@ static double judge_ticks(const struct summary *s, char buf[static VERDICT_TEXT]
 	return bad;
 }
 
+/* Ctrl-Z: nothing of it is in the profile, so nothing is wrong; but who reads it must know. */
+static double judge_paused(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	char a[WORD_MAX];
+
+	if (s->health[HEALTH_PAUSED])
+		snprintf(buf, VERDICT_TEXT, "stopped for %s (left out)", duration_text(s->health[HEALTH_PAUSED], a));
+	return 0;
+}
+
+static double judge_clock(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	char a[WORD_MAX];
+
+	if (s->health[HEALTH_CLOCK_STEP])
+		snprintf(buf, VERDICT_TEXT, "CPU time of threads known in steps of %s (kernel without scheduler statistics)",
+			 instant_text(s->health[HEALTH_CLOCK_STEP], a));
+	return 0;
+}
+
 static double judge_held(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	uint64_t median = s->health[HEALTH_HELD_MEDIAN], p99 = s->health[HEALTH_HELD_P99];
@@ -102,12 +122,15 @@ static double judge_unseen(const struct summary *s, char buf[static VERDICT_TEXT
 {
 	double share = ratio(s, HEALTH_CPU_UNSEEN, HEALTH_CPU_PROCESS) +
 		       ratio(s, HEALTH_CPU_ENDED, HEALTH_CPU_PROCESS);
-	uint64_t busy = s->health[HEALTH_BUSY];
+	uint64_t busy = s->health[HEALTH_BUSY], denied = s->health[HEALTH_DENIED];
 	char a[WORD_MAX], b[WORD_MAX];
 
 	if (s->health[HEALTH_CPU_PROCESS] < NSEC_PER_SEC / 2)
 		return 0;
-	if (busy)
+	if (denied > busy)
+		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack (%s times goprof was not permitted to hold a thread)",
+			 percent_text(share, 1, 1, a), count_text(denied, b));
+	else if (busy)
 		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack (%s times another tracer held a thread)",
 			 percent_text(share, 1, 1, a), count_text(busy, b));
 	else
@@ -184,9 +207,11 @@ static double judge_calls(const struct summary *s, char buf[static VERDICT_TEXT]
 
 static const struct check checks[] = {
 	{ judge_ticks, true, true },
+	{ judge_paused, true, true },
 	{ judge_held, true, true },
 	{ judge_stacks, true, true },
 	{ judge_cpu, true, true },
+	{ judge_clock, true, true },
 	{ judge_unseen, false, false },
 	{ judge_own, true, false },
 	{ judge_looks, false, false },

@@ -142,6 +142,7 @@ static struct error *take_one(struct look_ptrace *lp, const struct capture *c, b
 	if (c->status == CAPTURE_GONE)
 		th->gone = true;
 	profile_health_add(lp->parts.profile, HEALTH_BUSY, c->status == CAPTURE_BUSY);
+	profile_health_add(lp->parts.profile, HEALTH_DENIED, c->status == CAPTURE_DENIED);
 	if (c->status != CAPTURE_OK)
 		return NULL;
 	thread_clock(th, &c->held, reader_now(lp->parts.reader));

@@ -16,6 +16,9 @@ bool oncpu_valid(const struct oncpu_facts *f)
 {
 	uint64_t waited, ours;
 
+	/* A kernel without these statistics: the call it stands in is all there is to go by. */
+	if (!f->held.slices)
+		return !f->tick_late && f->in_time && !f->waits;
 	/* Never put on a core between tick and hold: it ran all the time. */
 	if (f->held.slices == f->before.slices)
 		return true;

@@ -226,6 +226,7 @@ struct error *sampler_settle(struct sampler *s)
 
 	threads_settle(&s->threads, &s->reader, s->profile, true);
 	look_ptrace_held(s->looks, &median, &p99);
+	profile_health_set(s->profile, HEALTH_CLOCK_STEP, target_times_step(s->reader.target));
 	profile_health_set(s->profile, HEALTH_HELD_MEDIAN, median);
 	profile_health_set(s->profile, HEALTH_HELD_P99, p99);
 	profile_health_set(s->profile, HEALTH_REAL_TIME, strcmp(tracer_priority(s->tracer), "SCHED_FIFO") == 0);

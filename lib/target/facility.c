@@ -205,7 +205,7 @@ static int try_schedstat(struct trial *t)
 	t->result[FACILITY_SCHEDSTAT].ns = 1;
 	if (n > 0 && procfs_parse_times(buf, (size_t)n, &times) && times.cpu_ns && times.slices)
 		return 0;
-	t->result[FACILITY_SCHEDSTAT].ns = NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+	t->result[FACILITY_SCHEDSTAT].ns = PROCFS_TICK_NS;
 	return n < 0 ? (int)-n : -1;
 }
 

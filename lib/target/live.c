@@ -338,6 +338,16 @@ static void target_guard(struct live **l)
 		target_close(&(*l)->base);
 }
 
+/* We ourselves have run, so our own time is not 0 where it is kept at all. */
+static uint64_t times_step(void)
+{
+	char buf[96];
+	struct task_times ours;
+	ssize_t n = procfs_read(AT_FDCWD, "/proc/thread-self/schedstat", buf, sizeof(buf));
+
+	return n > 0 && procfs_parse_times(buf, (size_t)n, &ours) && ours.cpu_ns && ours.slices ? 0 : PROCFS_TICK_NS;
+}
+
 static struct live *live_new(pid_t pid, int dir, const struct procfs_status *status,
 			     const struct procfs_stat *stat)
 {
@@ -346,7 +356,8 @@ static struct live *live_new(pid_t pid, int dir, const struct procfs_status *sta
 	if (!l)
 		return NULL;
 	l->base = (struct target){ .ops = &live_ops, .arch = arch_host(), .pid = pid,
-				   .start_time = stat->start_time, .exe_fd = -1 };
+				   .start_time = stat->start_time, .exe_fd = -1,
+				   .times_step_ns = times_step() };
 	l->dir_fd = dir;
 	l->task_fd = l->mem_fd = -1;
 	l->same_ns = status->ns_depth <= 1;

@@ -70,15 +70,15 @@ struct error *live_task_open(const struct target *t, pid_t tid, struct task **re
 	const struct live *l = (const struct live *)t;
 	char path[TID_NAME + 16];
 
-	task_file(path, tid, "schedstat");
-	_cleanup_close_ int schedstat = openat(l->task_fd, path, O_RDONLY | O_CLOEXEC);
-	if (schedstat < 0)
+	task_file(path, tid, t->times_step_ns ? "stat" : "schedstat");
+	_cleanup_close_ int times = openat(l->task_fd, path, O_RDONLY | O_CLOEXEC);
+	if (times < 0)
 		return errno == EMFILE || errno == ENFILE ? &err_nomem : &err_gone;
 	task_file(path, tid, "syscall");
 	_cleanup_close_ int call = openat(l->task_fd, path, O_RDONLY | O_CLOEXEC);
 	if (call < 0)
 		return errno == EMFILE || errno == ENFILE ? &err_nomem : &err_gone;
-	return task_create(tid, take_fd(schedstat), take_fd(call), ret);
+	return task_create(tid, take_fd(times), take_fd(call), ret);
 }
 
 char live_tid_state(const struct target *t, pid_t tid)

@@ -139,7 +139,7 @@ int procfs_read_all(int dir, const char *name, size_t limit, struct buf *ret)
 }
 
 /* Fields of stat behind the name, counted as proc(5) does: 3 is the state. */
-enum { STAT_FLAGS = 9, STAT_THREADS = 20, STAT_START = 22, STAT_VSIZE = 23 };
+enum { STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_THREADS = 20, STAT_START = 22, STAT_VSIZE = 23 };
 
 bool procfs_parse_stat(const char *s, size_t len, struct procfs_stat *ret)
 {
@@ -156,6 +156,8 @@ bool procfs_parse_stat(const char *s, size_t len, struct procfs_stat *ret)
 			return false;
 		if (field == STAT_FLAGS)
 			st.flags = (uint64_t)v;
+		else if (field == STAT_UTIME || field == STAT_STIME)
+			st.cpu_ticks += (uint64_t)v;
 		else if (field == STAT_THREADS)
 			st.threads = (uint64_t)v;
 		else if (field == STAT_START)

@@ -45,11 +45,15 @@ struct procfs_stat {
 	char state;
 	uint64_t flags;		/* PF_* of the kernel */
 	uint64_t threads;
+	uint64_t cpu_ticks;	/* user and system time, in clock ticks */
 	uint64_t start_time;	/* clock ticks since boot */
 	uint64_t vsize;		/* 0: it has no memory (any more) */
 };
 
-enum { PROCFS_PF_KTHREAD = 0x00200000 };
+enum {
+	PROCFS_PF_KTHREAD = 0x00200000,
+	PROCFS_TICK_NS = 10 * 1000 * 1000,	/* a clock tick of /proc: USER_HZ is 100 on every CPU we know */
+};
 
 bool procfs_parse_stat(const char *s, size_t len, struct procfs_stat *ret);
 bool procfs_stat_at(int dir, const char *name, struct procfs_stat *ret);
@@ -68,7 +72,10 @@ struct procfs_status {
 bool procfs_parse_status(const char *s, size_t len, struct procfs_status *ret);
 bool procfs_status_at(int dir, const char *name, struct procfs_status *ret);
 
-/* /proc/PID/task/TID/schedstat and syscall */
+/*
+ * /proc/PID/task/TID/schedstat, or its stat: then cpu_ns moves in steps of a clock tick, and the
+ * others are 0. And the file syscall.
+ */
 bool procfs_parse_times(const char *s, size_t len, struct task_times *ret);
 enum task_state procfs_parse_syscall(const char *s, size_t len, struct task_syscall *ret);
 

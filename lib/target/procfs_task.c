@@ -1,6 +1,7 @@
 /*
  * procfs_task.c: one thread by its held schedstat and syscall files: the cheapest looks there are
- * (0.3 to 0.7 microseconds each), taken for many threads at every tick.
+ * (0.3 to 0.7 microseconds each), taken for many threads at every tick. A kernel without scheduler
+ * statistics has no schedstat, or one of zeros: then the thread's stat stands in its place.
  *
  * A descriptor of /proc/PID/task/TID/... belongs to that very thread, not to its number: once the
  * thread is gone every read fails with ESRCH, even when the id was given to another. The tracer
@@ -13,16 +14,16 @@
 #include "target/procfs.h"
 #include "target/target_impl.h"
 
-struct error *task_create(pid_t tid, int schedstat_fd, int syscall_fd, struct task **ret)
+struct error *task_create(pid_t tid, int times_fd, int syscall_fd, struct task **ret)
 {
 	struct task *k = malloc(sizeof(*k));
 
 	if (!k) {
-		close(schedstat_fd);
+		close(times_fd);
 		close(syscall_fd);
 		return &err_nomem;
 	}
-	*k = (struct task){ .tid = tid, .schedstat_fd = schedstat_fd, .syscall_fd = syscall_fd };
+	*k = (struct task){ .tid = tid, .times_fd = times_fd, .syscall_fd = syscall_fd };
 	*ret = k;
 	return NULL;
 }
@@ -31,7 +32,7 @@ void task_close(struct task *k)
 {
 	if (!k)
 		return;
-	close(k->schedstat_fd);
+	close(k->times_fd);
 	close(k->syscall_fd);
 	free(k);
 }
@@ -41,11 +42,24 @@ pid_t task_tid(const struct task *k)
 	return k->tid;
 }
 
+/* A stat has a name in brackets, a schedstat nothing but numbers. */
+static bool parse_stat_times(const char *s, size_t len, struct task_times *ret)
+{
+	struct procfs_stat st;
+
+	if (!procfs_parse_stat(s, len, &st))
+		return false;
+	*ret = (struct task_times){ .cpu_ns = st.cpu_ticks * PROCFS_TICK_NS };
+	return true;
+}
+
 bool procfs_parse_times(const char *s, size_t len, struct task_times *ret)
 {
 	struct text t = { s, s + len };
 	struct task_times v;
 
+	if (memchr(s, '(', len))
+		return parse_stat_times(s, len, ret);
 	if (!text_dec(&t, &v.cpu_ns) || !text_dec(&t, &v.wait_ns) || !text_dec(&t, &v.slices))
 		return false;
 	*ret = v;
@@ -54,8 +68,8 @@ bool procfs_parse_times(const char *s, size_t len, struct task_times *ret)
 
 bool task_read_times(const struct task *k, struct task_times *ret)
 {
-	char buf[96];
-	ssize_t n = pread(k->schedstat_fd, buf, sizeof(buf), 0);
+	char buf[1024];		/* a stat has 52 numbers */
+	ssize_t n = pread(k->times_fd, buf, sizeof(buf), 0);
 
 	return n > 0 && procfs_parse_times(buf, (size_t)n, ret);
 }

@@ -153,6 +153,11 @@ bool target_thread_regs(const struct target *t, pid_t tid, struct regs *ret)
 	return t->ops->thread_regs && t->ops->thread_regs(t, tid, ret);
 }
 
+uint64_t target_times_step(const struct target *t)
+{
+	return t->times_step_ns;
+}
+
 struct error *task_open(const struct target *t, pid_t tid, struct task **ret)
 {
 	return t->ops->task_open(t, tid, ret);

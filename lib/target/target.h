@@ -155,6 +155,11 @@ struct error *task_open(const struct target *t, pid_t tid, struct task **ret);	/
 void task_close(struct task *k);
 pid_t task_tid(const struct task *k);
 bool task_read_times(const struct task *k, struct task_times *ret);	/* false: gone */
+/*
+ * The steps in which cpu_ns moves when the kernel keeps no scheduler statistics: a clock tick; wait_ns
+ * and slices are 0 then. 0: it is exact.
+ */
+uint64_t target_times_step(const struct target *t);
 enum task_state task_read_syscall(const struct task *k, struct task_syscall *ret);
 
 #endif

@@ -33,16 +33,17 @@ struct target {
 	uint64_t start_time;
 	char *exe_path;		/* owned */
 	int exe_fd;		/* owned; -1 when there is none */
+	uint64_t times_step_ns;	/* 0: task_read_times is exact */
 };
 
 /* One thread; a back end without procfs puts the two texts into memory files. */
 struct task {
 	pid_t tid;
-	int schedstat_fd, syscall_fd;	/* owned */
+	int times_fd, syscall_fd;	/* owned; the first is a schedstat or a stat */
 };
 
 /* Takes both descriptors, also on failure. */
-struct error *task_create(pid_t tid, int schedstat_fd, int syscall_fd, struct task **ret);
+struct error *task_create(pid_t tid, int times_fd, int syscall_fd, struct task **ret);
 
 char target_tid_state(const struct target *t, pid_t tid);
 

@@ -64,17 +64,6 @@ static void finish(struct tracer *tr, struct slot *s, enum capture_status status
 
 /* ---- asking ---- */
 
-/* EPERM also means: it has ended, but nobody has waited for it yet. */
-static enum capture_status seize_refused(const struct slot *s, int errnum)
-{
-	char state;
-
-	if (errnum != EPERM)
-		return CAPTURE_GONE;
-	state = target_tid_state(s->target, s->capture.tid);
-	return state && state != 'Z' && state != 'X' ? CAPTURE_BUSY : CAPTURE_GONE;
-}
-
 /* 0 or errno. May stand still while the target execs: tracer_undertaker.c. */
 static int seize(struct tracer *tr, pid_t tid)
 {
@@ -82,6 +71,36 @@ static int seize(struct tracer *tr, pid_t tid)
 	int errnum = ptrace(PTRACE_SEIZE, tid, NULL, NULL) ? errno : 0;
 	atomic_store(&tr->seizing_since, 0);
 	return errnum;
+}
+
+static bool has_tracer(pid_t tid)
+{
+	char path[32];
+	struct procfs_status st;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	return procfs_status_at(AT_FDCWD, path, &st) && st.tracer;
+}
+
+/*
+ * EPERM has three meanings: somebody else traces it; it has ended, but nobody has waited for it yet; we
+ * may not. The last one is believed only when it holds twice, as a tracer may just have left.
+ */
+static enum capture_status seize_refused(struct tracer *tr, const struct slot *s, int *errnum)
+{
+	char state;
+
+	for (int tries = 0; *errnum == EPERM; tries++) {
+		state = target_tid_state(s->target, s->capture.tid);
+		if (!state || state == 'Z' || state == 'X')
+			return CAPTURE_GONE;
+		if (has_tracer(s->capture.tid))
+			return CAPTURE_BUSY;
+		if (tries)
+			return CAPTURE_DENIED;
+		*errnum = seize(tr, s->capture.tid);
+	}
+	return CAPTURE_GONE;
 }
 
 static void begin(struct tracer *tr, struct slot *s)
@@ -95,8 +114,12 @@ static void begin(struct tracer *tr, struct slot *s)
 	}
 	int errnum = seize(tr, s->capture.tid);
 	if (errnum) {
-		finish(tr, s, seize_refused(s, errnum));
-		return;
+		enum capture_status status = seize_refused(tr, s, &errnum);
+
+		if (errnum) {
+			finish(tr, s, status);
+			return;
+		}
 	}
 	/* And if it was one after all, it is let go at once; that takes a stop. */
 	s->void_ = !task_read_times(s->rq.task, &now);

@@ -129,6 +129,33 @@ static void test_attached_health(void **state)
 	       "          99.8 % of stacks complete, 98.9 % of CPU time accounted, own CPU 1.9 %\n");
 }
 
+static void says(const struct summary *s, bool good, const char *text)
+{
+	_cleanup_(buf_deinit) struct buf line;
+
+	buf_init(&line);
+	assert_int_equal(verdict_text(s, &line), good);
+	if (!strstr(line.data, text))
+		fail_msg("no '%s' in '%s'", text, line.data);
+}
+
+/* What is no fault of the profile, and yet must be known to who reads it. */
+static void test_said_and_good(void **state)
+{
+	struct summary s = sample();
+
+	(void)state;
+	s.health[HEALTH_PAUSED] = 3200 * MS;
+	says(&s, true, "1,253 of 1,253 ticks at 101 Hz, stopped for 3.2 s (left out), 99.8 %");
+	s = sample();
+	s.health[HEALTH_CLOCK_STEP] = 10 * MS;
+	says(&s, true, "CPU time of threads known in steps of 10 ms (kernel without scheduler statistics)");
+	s = sample();
+	s.health[HEALTH_CPU_UNSEEN] = s.health[HEALTH_CPU_PROCESS] / 2;
+	s.health[HEALTH_DENIED] = 1000;
+	says(&s, false, "50.0 % of CPU time without a stack (1,000 times goprof was not permitted to hold a thread)");
+}
+
 static void test_check_worst_first(void **state)
 {
 	_cleanup_(buf_deinit) struct buf b, line;
@@ -477,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_good_run),
 		cmocka_unit_test(test_restricted),
 		cmocka_unit_test(test_attached_health),
+		cmocka_unit_test(test_said_and_good),
 		cmocka_unit_test(test_check_worst_first),
 		cmocka_unit_test(test_each_check_can_fail),
 		cmocka_unit_test(test_little_cpu),

@@ -55,6 +55,25 @@ static void waited_before_the_tick_is_invalid(void **state)
 	assert_false(oncpu_valid(&f));
 }
 
+/* Without scheduler statistics all counts are 0, which must not pass for "never put on a core anew". */
+static void without_statistics_the_call_decides(void **state)
+{
+	struct oncpu_facts f = pushed_off();
+
+	(void)state;
+	f.before.slices = f.held.slices = 0;
+	f.before.wait_ns = f.held.wait_ns = 0;
+	assert_true(oncpu_valid(&f));
+	f.waits = true;
+	assert_false(oncpu_valid(&f));
+	f.waits = false;
+	f.in_time = false;
+	assert_false(oncpu_valid(&f));
+	f.in_time = true;
+	f.tick_late = true;
+	assert_false(oncpu_valid(&f));
+}
+
 static void what_cannot_be_told_is_invalid(void **state)
 {
 	struct oncpu_facts late = pushed_off(), later_tick = pushed_off();
@@ -101,6 +120,7 @@ int main(void)
 		cmocka_unit_test(same_slice_is_always_valid),
 		cmocka_unit_test(pushed_off_by_us_is_valid),
 		cmocka_unit_test(waited_before_the_tick_is_invalid),
+		cmocka_unit_test(without_statistics_the_call_decides),
 		cmocka_unit_test(what_cannot_be_told_is_invalid),
 		cmocka_unit_test(shares_add_up),
 	};

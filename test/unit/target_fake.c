@@ -97,6 +97,9 @@ static void threads_have_ids_and_files(void **state)
 	assert_int_equal(target_tid_from_inner(t, 3), -1);
 	assert_ptr_equal(task_open(t, 102, &k), &err_gone);
 	assert_null(task_open(t, 101, &k));
+	target_fake_task(t, 101, "101 (go) R 1 1 1 0 -1 64 10 0 0 0 30 12 0 0 20 0 1 0 9 8 7\n", "running\n");
+	assert_true(task_read_times(k, &times));
+	assert_true(times.cpu_ns == 420000000);
 	target_fake_task(t, 101, "7 8 9\n", "-1 0x10 0x20\n");
 	assert_true(task_read_times(k, &times));
 	assert_int_equal(times.slices, 9);

@@ -271,6 +271,34 @@ static void threads_are_listed(void **state)
 	target_close(t);
 }
 
+/* As on a kernel without scheduler statistics: clock ticks of stat in the place of nanoseconds. */
+static void times_without_statistics(void **state)
+{
+	struct test_child c;
+	struct task_times before, after;
+	struct task *k;
+
+	(void)state;
+	child_start(&c, child_spin, NULL);
+	struct target *t = open_target(c.pid);
+	assert_int_equal(target_times_step(t), 0);	/* this kernel has them */
+	t->times_step_ns = PROCFS_TICK_NS;
+	assert_null(task_open(t, c.pid, &k));
+	assert_true(task_read_times(k, &before));
+	after = before;
+	for (int i = 0; i < 1000 && after.cpu_ns < before.cpu_ns + 3 * PROCFS_TICK_NS; i++) {
+		test_sleep_us(10000);
+		assert_true(task_read_times(k, &after));
+	}
+	assert_true(after.cpu_ns >= before.cpu_ns + 3 * PROCFS_TICK_NS);
+	assert_int_equal(after.cpu_ns % PROCFS_TICK_NS, 0);
+	assert_int_equal(after.slices, 0);
+	child_kill(&c);
+	assert_false(task_read_times(k, &after));
+	task_close(k);
+	target_close(t);
+}
+
 /* ---- another pid namespace ---- */
 
 static void *inner_thread(void *arg)
@@ -531,6 +559,7 @@ int main(void)
 		cmocka_unit_test(exec_is_told_from_exit),
 		cmocka_unit_test(unmapped_is_still_alive),
 		cmocka_unit_test(threads_are_listed),
+		cmocka_unit_test(times_without_statistics),
 		cmocka_unit_test(inner_ids_are_translated),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
 		cmocka_unit_test(the_program_is_named),

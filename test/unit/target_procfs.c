@@ -29,6 +29,7 @@ static void stat_is_read_behind_any_name(void **state)
 	assert_int_equal(st.threads, 13);
 	assert_int_equal(st.start_time, 987654);
 	assert_int_equal(st.vsize, 1234567890);
+	assert_int_equal(st.cpu_ticks, 11);
 }
 
 static void broken_stat_is_refused(void **state)
@@ -52,12 +53,13 @@ static void status_fields_are_found(void **state)
 	static const char text[] =
 		"Name:\tweb server\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t4711\nNgid:\t0\n"
 		"Pid:\t4712\nTracerPid:\t99\nUid:\t33\t34\t35\t36\nGid:\t1\t2\t3\t4\n"
-		"NSpid:\t4712\t29\t7\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000080000\n";
+		"Seccomp:\t2\nNSpid:\t4712\t29\t7\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000080000\n";
 	struct procfs_status st;
 
 	(void)state;
 	assert_true(procfs_parse_status(text, sizeof(text) - 1, &st));
 	assert_string_equal(st.name, "web server");
+	assert_int_equal(st.seccomp, 2);
 	assert_int_equal(st.tgid, 4711);
 	assert_int_equal(st.tracer, 99);
 	assert_int_equal(st.uid[0], 33);
@@ -105,6 +107,20 @@ static void times_need_three_numbers(void **state)
 	assert_false(procfs_parse_times("18446744073709551616 2 3\n", 25, &t));
 	assert_false(procfs_parse_times("", 0, &t));
 	assert_int_equal(t.slices, 333);
+}
+
+/* A kernel without scheduler statistics: the thread's stat, whatever its name is. */
+static void times_come_from_stat_as_well(void **state)
+{
+	static const char text[] = "77 (1 2 3) R 1 77 77 0 -1 4194304 10 0 0 0 5 6 0 0 20 0 13 0 987654 1234567890 55\n";
+	struct task_times t = { 1, 1, 1 };
+
+	(void)state;
+	assert_true(procfs_parse_times(text, sizeof(text) - 1, &t));
+	assert_int_equal(t.cpu_ns, 11 * PROCFS_TICK_NS);
+	assert_int_equal(t.wait_ns, 0);
+	assert_int_equal(t.slices, 0);
+	assert_false(procfs_parse_times("77 (a) R 1\n", 11, &t));
 }
 
 static enum task_state call_of(const char *s, struct task_syscall *c)
@@ -216,6 +232,7 @@ int main(void)
 		cmocka_unit_test(broken_status_is_refused),
 		cmocka_unit_test(long_names_are_cut),
 		cmocka_unit_test(times_need_three_numbers),
+		cmocka_unit_test(times_come_from_stat_as_well),
 		cmocka_unit_test(syscall_file_has_three_forms),
 		cmocka_unit_test(broken_syscall_file_is_no_thread),
 		cmocka_unit_test(maps_are_listed_and_searched),

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -214,6 +215,63 @@ static void a_traced_thread_is_busy(void **state)
 	child_stop(&c);
 }
 
+/* Spins; makes itself unreadable when it is told to. */
+static int child_hides(struct child_shared *s, void *arg)
+{
+	(void)arg;
+	s->ready = 1;
+	while (!s->stop) {
+		s->count++;
+		if (s->value[0] && !s->value[1]) {
+			prctl(PR_SET_DUMPABLE, 0);
+			s->value[1] = 1;
+		}
+	}
+	return 0;
+}
+
+/* In a child without privilege of its own: looks at a process that is no longer its user's. */
+static int denied_body(struct child_shared *s, void *arg)
+{
+	struct probe p;
+	struct test_child c;
+
+	(void)arg;
+	if (setgid(65534) || setuid(65534))
+		return 77;
+	prctl(PR_SET_DUMPABLE, 1);	/* else its own child would be closed to it, too */
+	child_start(&c, child_hides, NULL);
+	probe_open(&p, c.pid);
+	struct capture *before = probe_take(&p, c.pid, 1);
+	int first = before->status;
+	tracer_recycle(p.tracer, before);
+	c.shared->value[0] = 1;		/* now it makes itself unreadable */
+	for (int i = 0; i < 10000 && c.shared->value[1] != 1; i++)
+		test_sleep_us(1000);
+	struct capture *after = probe_take(&p, c.pid, 1);
+	s->value[0] = after->status;
+	tracer_recycle(p.tracer, after);
+	probe_close(&p);
+	child_kill(&c);
+	s->ready = 1;
+	return first == CAPTURE_OK ? 0 : 1;
+}
+
+/* Not permitted is not the same as held by another. */
+static void a_thread_that_hides_is_denied(void **state)
+{
+	struct test_child c;
+
+	(void)state;
+	if (getuid())
+		skip();		/* a user's own rights end in the same way, but cannot be taken by a child alone */
+	child_start(&c, denied_body, NULL);
+	int answer = (int)c.shared->value[0], status = child_stop(&c);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(answer, CAPTURE_DENIED);
+}
+
 /* Dropped before their stop or after it. */
 static void dropped_requests_leave_no_trace(void **state)
 {
@@ -390,6 +448,7 @@ int main(void)
 		cmocka_unit_test(the_pool_bounds_requests),
 		cmocka_unit_test(an_ended_thread_is_gone),
 		cmocka_unit_test(a_traced_thread_is_busy),
+		cmocka_unit_test(a_thread_that_hides_is_denied),
 		cmocka_unit_test(dropped_requests_leave_no_trace),
 		cmocka_unit_test(dying_threads_leave_nothing_behind),
 		cmocka_unit_test(exec_under_capture),
