@@ -110,7 +110,7 @@ static bool take_signals(struct attach *a)
 	if (a->suspend && (!session_target(a->session) ||
 			   tracer_drain(a->tracer, session_target(a->session), NSEC_PER_SEC / 10))) {
 		a->suspend = false;
-		signals_suspend();
+		session_suspend(a->session);
 	}
 	return stop_requests > 0;
 }

@@ -109,7 +109,7 @@ void recording_destroy(struct recording *r)
 }
 
 /* Settled and closed; ERROR_NOT_FOUND when no tick was done since the last one. */
-static struct error *close_window(struct recording *r, struct window **ret)
+static struct error *close_window(struct recording *r, uint64_t end, struct window **ret)
 {
 	struct error *err = sampler_settle(r->sampler);
 
@@ -117,7 +117,7 @@ static struct error *close_window(struct recording *r, struct window **ret)
 	if (err && err->kind != ERROR_GONE)
 		return err;
 	error_free(err);
-	return profile_close_window(r->profile, now(r), ret);
+	return profile_close_window(r->profile, end, ret);
 }
 
 static void window_cleanup(struct window **w)
@@ -126,10 +126,10 @@ static void window_cleanup(struct window **w)
 		window_free(*w);
 }
 
-struct error *recording_close_window(struct recording *r)
+static struct error *end_window(struct recording *r, uint64_t end)
 {
 	_cleanup_(window_cleanup) struct window *w = NULL;
-	struct error *err = close_window(r, &w);
+	struct error *err = close_window(r, end, &w);
 
 	if (err && err->kind == ERROR_NOT_FOUND) {
 		error_free(err);
@@ -146,10 +146,44 @@ struct error *recording_close_window(struct recording *r)
 	return err ? err : outputs_window(r->parts.outputs, w);
 }
 
+struct error *recording_close_window(struct recording *r)
+{
+	return end_window(r, now(r));
+}
+
+void recording_pause(struct recording *r)
+{
+	/* What was used until now is told; what cannot be read, because the target has ended, is not. */
+	error_free(sampler_settle(r->sampler));
+}
+
+struct error *recording_resume(struct recording *r, uint64_t paused_at)
+{
+	struct error *err = sampler_skip(r->sampler);
+	uint64_t paused = now(r) - paused_at;
+
+	/* It has ended meanwhile: the next tick will find that. */
+	if (err && err->kind == ERROR_GONE) {
+		error_free(err);
+		err = NULL;
+	}
+	if (!err)
+		err = end_window(r, paused_at);
+	profile_skip(r->profile, paused_at + paused);
+	profile_health_add(r->profile, HEALTH_PAUSED, paused);
+	r->start += paused;
+	return err;
+}
+
 struct error *recording_tick(struct recording *r, enum sampler_event *ret)
 {
 	struct error *err = sampler_tick(r->sampler, ret);
 
+	/* Stopped without a word before (SIGSTOP). */
+	if (!err && *ret == SAMPLER_STALLED) {
+		*ret = SAMPLER_TICKED;
+		return recording_resume(r, sampler_last_tick(r->sampler));
+	}
 	if (err || *ret != SAMPLER_TICKED)
 		return err;
 	r->looked++;

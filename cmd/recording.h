@@ -43,8 +43,14 @@ void recording_destroy(struct recording *r);
 struct error *recording_tick(struct recording *r, enum sampler_event *ret);
 /* Closes the open window now. */
 struct error *recording_close_window(struct recording *r);
+/*
+ * Around the time in which goprof is stopped (Ctrl-Z): it is left out, and said. The window ends where
+ * the stop began, as a window longer than 30 s would not be taken by the service.
+ */
+void recording_pause(struct recording *r);
+struct error *recording_resume(struct recording *r, uint64_t paused_at);
 
-uint64_t recording_age(const struct recording *r);	/* ns since it began */
+uint64_t recording_age(const struct recording *r);	/* ns since it began, without pauses */
 uint32_t recording_ticks(const struct recording *r);	/* done so far */
 uint32_t recording_goroutines(const struct recording *r);
 

@@ -133,7 +133,7 @@ static void suspend_with_child(struct run *r)
 	    !tracer_drain(r->tracer, session_target(r->session), NSEC_PER_SEC / 10))
 		return;
 	r->suspend = false;
-	signals_suspend();
+	session_suspend(r->session);
 }
 
 static void take_signals(struct run *r)

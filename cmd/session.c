@@ -20,6 +20,7 @@
 #include "cmd/outputs.h"
 #include "cmd/recording.h"
 #include "cmd/session_impl.h"
+#include "cmd/signals.h"
 #include "cmd/words.h"
 #include "go/go.h"
 #include "sentry/sentry.h"
@@ -309,6 +310,23 @@ void session_close_window(struct session *s)
 {
 	struct error *err = s->recording ? recording_close_window(s->recording) : NULL;
 
+	if (!err)
+		return;
+	session_fail(s, err);
+	session_stop(s);
+}
+
+void session_suspend(struct session *s)
+{
+	uint64_t since = now();
+	struct error *err = NULL;
+
+	if (s->recording)
+		recording_pause(s->recording);
+	signals_suspend();
+	if (s->recording)
+		err = recording_resume(s->recording, since);
+	s->progress = now();
 	if (!err)
 		return;
 	session_fail(s, err);

@@ -232,5 +232,10 @@ uint64_t profile_window_age(const struct profile *p, uint64_t now);
  */
 struct error *profile_close_window(struct profile *p, uint64_t t_end, struct window **ret);
 void window_free(struct window *w);
+/*
+ * From the end of the last window to t nobody looked: the next one, and the intervals that go on in
+ * it, begin at t. Nothing while a window is open.
+ */
+void profile_skip(struct profile *p, uint64_t t);
 
 #endif

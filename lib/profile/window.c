@@ -237,6 +237,26 @@ struct error *profile_close_window(struct profile *p, uint64_t t_end, struct win
 	return NULL;
 }
 
+void profile_skip(struct profile *p, uint64_t t)
+{
+	struct open_window *w = &p->win;
+	struct clock_anchor start = anchor_at(p, t);
+
+	if (w->open || !p->had_window || t <= p->last_end.mono)
+		return;
+	if (start.real < p->last_end.real)
+		start.real = p->last_end.real;
+	if (start.boot < p->last_end.boot)
+		start.boot = p->last_end.boot;
+	p->last_end = start;
+	w->latest = t;
+	for (uint32_t i = 0; i < w->n_log; i++) {
+		struct interval *iv = &w->log[i].interval;
+
+		iv->t_start = iv->t_end = iv->t_before = iv->t_after = t;
+	}
+}
+
 void window_free(struct window *w)
 {
 	struct window_box *box = (struct window_box *)w;	/* its first member */

@@ -17,6 +17,7 @@
 
 enum {
 	LATE_NS = 200 * NSEC_PER_USEC,	/* a tick later than this gives no valid looks by itself */
+	STALLED_S = 2,			/* a busy machine makes ticks late, but not that late */
 	COLLECT_NS = 1 * NSEC_PER_MSEC,	/* how long a tick waits for its threads once all else is read */
 };
 
@@ -164,7 +165,7 @@ static void plan_tick(struct sampler *s)
 
 	s->slot += 1 + dropped;
 	s->deadline = s->start + s->slot * s->period + sampler_random(s) % s->period;
-	profile_health_add(s->profile, HEALTH_TICKS_DUE, 1 + dropped);
+	profile_health_add(s->profile, HEALTH_TICKS_DUE, dropped);
 	profile_health_add(s->profile, HEALTH_TICKS_LATE, dropped);
 }
 
@@ -205,12 +206,20 @@ static struct error *tick_result(struct sampler *s, struct error *err, enum samp
 struct error *sampler_tick(struct sampler *s, enum sampler_event *ret)
 {
 	struct error *err = NULL;
+	uint64_t now;
 	bool late;
 
 	*ret = SAMPLER_TICKED;
 	if (!sleep_to_tick(s))
 		return NULL;
-	s->t_tick = reader_now(&s->reader);
+	now = reader_now(&s->reader);
+	if (now - s->deadline > (uint64_t)STALLED_S * NSEC_PER_SEC && s->tick) {
+		timely_leave(&s->timely);
+		*ret = SAMPLER_STALLED;
+		return NULL;
+	}
+	profile_health_add(s->profile, HEALTH_TICKS_DUE, 1);
+	s->t_tick = now;
 	late = s->t_tick - s->deadline > LATE_NS;
 	s->deadline = 0;
 	s->tick++;
@@ -218,6 +227,21 @@ struct error *sampler_tick(struct sampler *s, enum sampler_event *ret)
 		err = do_tick(s, late);
 	timely_leave(&s->timely);
 	return tick_result(s, err, ret);
+}
+
+struct error *sampler_skip(struct sampler *s)
+{
+	uint64_t current = (reader_now(&s->reader) - s->start) / s->period;
+
+	/* The slot that is running counts as over; a tick that was planned before is not due any more. */
+	s->slot = current;
+	s->deadline = 0;
+	return threads_skip(&s->threads, &s->reader);
+}
+
+uint64_t sampler_last_tick(const struct sampler *s)
+{
+	return s->t_tick;
 }
 
 struct error *sampler_settle(struct sampler *s)

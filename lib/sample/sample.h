@@ -43,6 +43,7 @@ enum sampler_event {
 	SAMPLER_TICKED,
 	SAMPLER_EXECED,		/* same pid, another program: open it anew */
 	SAMPLER_ENDED,		/* the target is gone */
+	SAMPLER_STALLED,	/* goprof did not run for seconds: no tick was done, call sampler_skip */
 };
 
 /*
@@ -54,6 +55,14 @@ struct error *sampler_tick(struct sampler *s, enum sampler_event *ret);
 
 /* Spreads what CPU time is still owed and sets the health figures: before a window is closed. */
 struct error *sampler_settle(struct sampler *s);
+
+/*
+ * goprof was stopped (job control) and is back: ticks of that time are not due, and what the target
+ * used meanwhile is not told. To be followed by the end of the window at sampler_last_tick.
+ */
+struct error *sampler_skip(struct sampler *s);
+/* When the last tick was done, CLOCK_MONOTONIC. */
+uint64_t sampler_last_tick(const struct sampler *s);
 
 /* Goroutines alive at the last tick, without system ones unless asked for. */
 uint32_t sampler_goroutines(const struct sampler *s);

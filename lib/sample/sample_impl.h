@@ -208,6 +208,8 @@ void thread_clock(struct thread *th, const struct task_times *t, uint64_t now);
  * `final`: what is left over becomes [unseen], the rest of the process clock [ended threads].
  */
 void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final);
+/* What the target has used since its clocks were last read is nobody's: goprof was stopped meanwhile. */
+struct error *threads_skip(struct threads *ts, const struct reader *r);
 
 /* ---- oncpu.c ---- */
 

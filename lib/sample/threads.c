@@ -407,3 +407,24 @@ void threads_settle(struct threads *ts, const struct reader *r, struct profile *
 		settle_process(ts, r, p);
 	ts->settled_at = now;
 }
+
+struct error *threads_skip(struct threads *ts, const struct reader *r)
+{
+	uint64_t now = reader_now(r), process;
+
+	for (uint32_t i = 0; i < ts->n; i++) {
+		struct thread *th = ts->v[i];
+		struct task_times t;
+
+		if (th->gone || !task_read_times(th->task, &t) || t.cpu_ns < th->cpu_ns)
+			continue;
+		/* What it had gained until then stays due. */
+		th->settled_ns += t.cpu_ns - th->cpu_ns;
+		th->cpu_ns = t.cpu_ns;
+		th->moved_at = now;	/* which of them are busy is not known any more: all are looked at */
+	}
+	if (target_cpu_ns(r->target, &process) && process >= ts->process_start_ns + ts->process_ns)
+		ts->process_start_ns = process - ts->process_ns;
+	/* Threads that are new have run unseen. */
+	return list_threads(ts, r, true);
+}

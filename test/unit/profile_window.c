@@ -41,6 +41,44 @@ static void back_to_back(void **state)
 	world_deinit(&w);
 }
 
+/* goprof was stopped for a minute: no window and no interval covers it. */
+static void a_pause_is_left_out(void **state)
+{
+	struct world w;
+	struct window *a, *b;
+	uint64_t resumed;
+
+	(void)state;
+	world_init(&w);
+	profile_skip(w.p, w.mono);	/* before the first window: nothing */
+	track(&w, 1, "main.main");
+	tick(&w);
+	look(&w, 1, stack1(&w, "f"), "IO wait", 0, false);
+	profile_skip(w.p, w.mono + TICK);	/* while one is open: nothing */
+	world_pass(&w, TICK);
+	a = close_now(&w);
+	world_pass(&w, 60ull * NSEC_PER_SEC);
+	w.real -= 3600ull * NSEC_PER_SEC;	/* and the real clock was set back */
+	resumed = w.mono;
+	profile_skip(w.p, resumed);
+	world_pass(&w, TICK);
+	tick(&w);
+	look(&w, 1, stack1(&w, "f"), "IO wait", 0, false);
+	world_pass(&w, TICK);
+	b = close_now(&w);
+	assert_int_equal(b->start.mono, resumed);
+	assert_true(b->start.real >= a->end.real);
+	assert_int_equal(b->end.mono - b->start.mono, 2 * TICK);
+	assert_int_equal(a->tracks[0].v[0].t_end, a->end.mono);
+	assert_int_equal(b->tracks[0].n, 1);
+	assert_int_equal(b->tracks[0].v[0].t_start, resumed);
+	assert_int_equal(b->tracks[0].v[0].t_end, b->end.mono);
+	assert_true(b->tracks[0].v[0].t_before >= resumed);
+	window_free(a);
+	window_free(b);
+	world_deinit(&w);
+}
+
 static void real_time_set_back(void **state)
 {
 	struct world w;
@@ -227,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(back_to_back),
+		cmocka_unit_test(a_pause_is_left_out),
 		cmocka_unit_test(real_time_set_back),
 		cmocka_unit_test(suspend_shows_in_boot_time),
 		cmocka_unit_test(nothing_open_nothing_to_close),

@@ -114,6 +114,38 @@ static void gain_is_spread_over_own_looks(void **state)
 	window_free(w);
 }
 
+/* What was used while goprof was stopped is nobody's, that of new threads too. */
+static void a_pause_is_nobodys(void **state)
+{
+	struct bench *b = *state;
+	struct window *w;
+
+	thread_look(b, TID, 0);
+	set_task(b, TID, 100 + 30);
+	set_task(b, OTHER, 50 + 10);
+	target_fake_set_cpu_ns(b->target, (150 + 40) * (uint64_t)MS);
+	second(b, true);
+	thread_look(b, TID, 1);
+	set_task(b, TID, 100 + 30 + 5000);
+	set_task(b, OTHER, 50 + 10 + 700);
+	target_fake_add_tid(b->target, OTHER + 1, OTHER + 1);
+	set_task(b, OTHER + 1, 300);
+	target_fake_set_cpu_ns(b->target, (150 + 40 + 6000) * (uint64_t)MS);
+	must(threads_skip(&b->threads, &b->reader));
+	set_task(b, TID, 100 + 30 + 5000 + 20);
+	set_task(b, OTHER + 1, 300 + 7);
+	target_fake_set_cpu_ns(b->target, (150 + 40 + 6000 + 27) * (uint64_t)MS);
+	second(b, true);
+	w = close_window(b);
+	assert_int_equal(cpu_of(w, b->stack[0]), 30 * MS);
+	assert_int_equal(cpu_of(w, b->stack[1]), 20 * MS);
+	assert_int_equal(w->cpu_unseen_ns, 17 * MS);
+	assert_int_equal(w->cpu_ended_ns, 0);
+	assert_int_equal(w->health[HEALTH_CPU_PROCESS], 67 * MS);
+	assert_int_equal(w->health[HEALTH_CPU_ACCOUNTED], 67 * MS);
+	window_free(w);
+}
+
 /* A thread without a look owes its gain to its next second, not to another thread's looks. */
 static void gain_without_a_look_waits_for_one(void **state)
 {
@@ -198,6 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(gain_is_spread_over_own_looks, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_pause_is_nobodys, setup, teardown),
 		cmocka_unit_test_setup_teardown(gain_without_a_look_waits_for_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_owed_at_the_end_is_unseen, setup, teardown),
 		cmocka_unit_test_setup_teardown(rest_of_the_process_clock_is_ended_threads, setup, teardown),
