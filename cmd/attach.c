@@ -81,6 +81,19 @@ static struct error *start(struct attach *a)
 
 /* ---- while it is watched ---- */
 
+/* There will be no CPU time to show: then it is better to know why. */
+static void say_standstill(const struct attach *a)
+{
+	static const char *const words[] = {
+		[TARGET_STOPPED] = "is stopped (by a signal such as SIGSTOP)",
+		[TARGET_FROZEN] = "is frozen (by its cgroup)",
+	};
+	enum target_standstill how = target_standstill(session_target(a->session));
+
+	if (how != TARGET_MOVES)
+		say("%d %s: what is recorded stands still until it goes on", (int)a->pid, words[how]);
+}
+
 static void announce(struct attach *a)
 {
 	_cleanup_(buf_deinit) struct buf limit = { 0 };
@@ -89,6 +102,7 @@ static void announce(struct attach *a)
 	if (a->announced || a->o->quiet || !session_ticks(a->session))
 		return;
 	a->announced = true;
+	say_standstill(a);
 	buf_init(&limit);
 	report_limit_text(a->o->duration, &limit);
 	say("attached to %d (%s, %s), %s goroutine%s; %s", (int)a->pid, session_exe(a->session),

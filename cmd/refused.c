@@ -125,7 +125,10 @@ struct error *pid_read(const struct command *c, const char *word, pid_t *ret)
 {
 	uint64_t n;
 
-	if (!number_parse(word, &n))
+	/* A number that is too big for any variable is one nevertheless. */
+	if (!number_parse(word, &n) && *word && !word[strspn(word, "0123456789")])
+		n = 0;
+	else if (!number_parse(word, &n))
 		return no_pid(c, word);
 	if (n == 0 || n > INT32_MAX)
 		return error_new(ERROR_NO_PROCESS, "there is no process %s", word);

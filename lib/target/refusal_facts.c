@@ -68,12 +68,15 @@ void refusal_facts_own(struct refusal_facts *ret)
 	own_label(ret->our_label, sizeof(ret->our_label));
 }
 
-/* The owner of /proc/PID is its user while it is dumpable, and root when it is not. */
+/*
+ * The owner of what is in /proc/PID is its user while it is dumpable, and root when it is not; the
+ * folder itself is its user's always (task_dump_owner in fs/proc/base.c).
+ */
 static bool is_dumpable(int dir, const struct procfs_status *st)
 {
 	struct stat s;
 
-	return fstat(dir, &s) || s.st_uid == st->uid[1];
+	return fstatat(dir, "stat", &s, 0) || s.st_uid == st->uid[1];
 }
 
 /* "0 0 4294967295" */

@@ -108,6 +108,15 @@ enum target_life {
 /* Costs half a microsecond (one read through the held memory descriptor); call it at each tick. */
 enum target_life target_life(const struct target *t);
 
+enum target_standstill {
+	TARGET_MOVES,
+	TARGET_STOPPED,		/* by a signal (SIGSTOP, Ctrl-Z) */
+	TARGET_FROZEN,		/* its cgroup is frozen */
+};
+
+/* Of a live process, for words. */
+enum target_standstill target_standstill(const struct target *t);
+
 /* CPU time of the whole process, all threads, also ended ones, in ns. False when it is gone. */
 bool target_cpu_ns(const struct target *t, uint64_t *ret);
 

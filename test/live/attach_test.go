@@ -227,9 +227,9 @@ func checkGenerations(t testing.TB, r *recording, n int) {
 
 // Shows: a life of 5 ms is no error and leaves no invalid file.
 func TestShortLife(t *testing.T) {
-	n := 50
+	n := 250 // of each version
 	if testing.Short() {
-		n = 10
+		n = 25
 	}
 	each(t, eachVersion, true, func(t *testing.T, build string) {
 		for i := 0; i < n; i++ {

@@ -116,8 +116,14 @@ func TestMain(m *testing.M) {
 	os.Exit(finish(m.Run()))
 }
 
+// leftovers are folders that outlive a test; they go with the run.
+var leftovers []string
+
 // finish ends the run: whatever the tests left running is a failure of its own.
 func finish(code int) int {
+	for _, dir := range leftovers {
+		os.RemoveAll(dir)
+	}
 	for _, pid := range marked() {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		fmt.Printf("process %d is left behind: %s\n--- FAIL: LeftBehind (0.00s)\n", pid, bytes.ReplaceAll(name, []byte{0}, []byte{' '}))
