@@ -139,13 +139,17 @@ static bool exec_ends_it(struct attach *a)
 {
 	const struct error *why = session_refusal(a->session);
 
-	if (session_phase(a->session) == SESSION_SEARCHING) {
-		if (!a->o->quiet && session_has_execed(a->session))
-			say("%d called exec and became %s%s%s", (int)a->pid, session_exe(a->session),
-			    why ? ": " : "", why ? why->what : "");
+	if (session_phase(a->session) != SESSION_SEARCHING)
+		return false;
+	if (a->o->quiet || !session_has_execed(a->session))
 		return true;
-	}
-	return false;
+	if (why && why->kind == ERROR_NOT_GO)
+		say("%d called exec and became %s, which is not a Go program", (int)a->pid,
+		    session_exe(a->session));
+	else
+		say("%d called exec and became %s%s%s", (int)a->pid, session_exe(a->session), why ? ": " : "",
+		    why ? why->what : "");
+	return true;
 }
 
 static void follow(struct attach *a)

@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -37,6 +39,7 @@ struct run {
 	struct children *children;
 	pid_t pid;
 	uint64_t started, ns;
+	bool lost_setid;		/* the program was to become another user, and did not */
 	bool suspend;			/* Ctrl-Z reached goprof; the child will stop or not */
 	struct child_status status;
 };
@@ -96,6 +99,24 @@ static struct error *prepare(struct run *r)
 	return err ? err : tracer_create(&r->tracer);
 }
 
+/*
+ * A set-user-ID program that is traced from its start stays its caller's, unless the tracer may trace
+ * everything: the kernel sees to that, and there is no other way to stand before the first instruction.
+ */
+static bool has_lost_setid(const struct run *r)
+{
+	struct stat file, child;
+	struct statvfs mount;
+	char proc[32];
+
+	snprintf(proc, sizeof(proc), "/proc/%d", (int)r->pid);
+	if (!geteuid() || stat(r->path, &file) || stat(proc, &child) || statvfs(r->path, &mount) ||
+	    mount.f_flag & ST_NOSUID)
+		return false;
+	return (file.st_mode & S_ISUID && file.st_uid != child.st_uid) ||
+	       (file.st_mode & S_ISGID && file.st_mode & S_IXGRP && file.st_gid != child.st_gid);
+}
+
 static struct error *start(struct run *r)
 {
 	struct launch l = {
@@ -111,6 +132,7 @@ static struct error *start(struct run *r)
 	err = tracer_launch(r->tracer, &l, &r->pid);
 	if (err)
 		return err;
+	r->lost_setid = has_lost_setid(r);
 	children.pid = r->pid;
 	/* From here on nothing may keep the child from running. */
 	error_free(children_create(&children, &r->children));
@@ -224,6 +246,9 @@ static void report(struct run *r)
 		text.refusal_why = refusal->why;
 	}
 	report_run_text(&text, &b);
+	if (r->lost_setid)
+		summary_paragraph(&b, "note", "the set-user-ID or set-group-ID bit of the program had no effect: "
+				  "the kernel does not heed it in a program that a plain user traces");
 	add_tables(r, text.parts, &b);
 	session_files_text(r->session, &b);
 	if (!b.failed)

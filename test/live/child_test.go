@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,7 +13,30 @@ import (
 )
 
 // children by the value of GOPROF_LIVE_CHILD; each gives an exit status.
-var children = map[string]func() int{"signals": countSignals}
+var children = map[string]func() int{"signals": countSignals, "exit-elsewhere": exitElsewhere, "trace": leaveTrace}
+
+// exitElsewhere ends with status 5 on a thread that is not the first one.
+func exitElsewhere() int {
+	fmt.Println("ends")
+	go func() {
+		runtime.LockOSThread()
+		os.Exit(5)
+	}()
+	select {}
+}
+
+// leaveTrace adds a line to a file: whoever starts this program again can be told by that. Then it waits.
+func leaveTrace() int {
+	f, err := os.OpenFile(os.Getenv("TRACE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return 1
+	}
+	fmt.Fprintln(f, os.Getpid())
+	f.Close()
+	fmt.Fprintf(os.Stderr, "READY pid=%d\n", os.Getpid())
+	time.Sleep(time.Minute)
+	return 0
+}
 
 // countSignals prints each signal it gets and ends with status 7 a while after the last one, or with 8 without any.
 func countSignals() int {

@@ -129,14 +129,14 @@ func (c *crew) unharmed(pid int) {
 // Shows: goprof may be killed at any instant: no thread stays stopped or traced, all go on, and the result is right.
 // The same after it has attached and detached time and again.
 func TestCrewUnharmed(t *testing.T) {
-	builds := eachVersion
+	builds, kills, cycles := eachVersion, 100, 200
 	if testing.Short() {
-		builds = builds[1:]
+		builds, kills, cycles = builds[1:], 10, 20
 	}
 	each(t, builds, false, func(t *testing.T, build string) {
 		c := newCrew(t, build)
 		r := rand.New(rand.NewSource(time.Now().UnixNano()))
-		for i := 0; i < 20; i++ {
+		for i := 0; i < kills; i++ {
 			pid := c.again()
 			g := record(t, nil, "attach", fmt.Sprint(pid))
 			time.Sleep(time.Duration(r.Int63n(int64(400 * time.Millisecond))))
@@ -149,7 +149,7 @@ func TestCrewUnharmed(t *testing.T) {
 				c.progresses()
 			}
 		}
-		for i := 0; i < 20; i++ {
+		for i := 0; i < cycles; i++ {
 			pid := c.again()
 			g := record(t, nil, "attach", "--duration", "150ms", fmt.Sprint(pid))
 			if status := g.wait(10 * time.Second); status != 0 && !c.ended() { // its work may be done just then
@@ -163,6 +163,54 @@ func TestCrewUnharmed(t *testing.T) {
 		c.finish()
 		t.Logf("%d results, all %s", c.results, c.want)
 	})
+}
+
+// Shows: the same for a process of 500 threads that wait in read(2): none of them is ever found stopped or traced once
+// goprof has gone, for a second afterwards, and none has been woken from its wait.
+func TestThreadsUnharmed(t *testing.T) {
+	kills, cycles := 100, 200
+	if testing.Short() {
+		kills, cycles = 10, 20
+	}
+	p := startTarget(t, "1.26-sw", "threads", "-n", "500")
+	eventually(t, 20*time.Second, "all threads are there", func() bool { return len(tasks(p.pid)) > 500 })
+	whole := func() {
+		t.Helper()
+		eventually(t, 2*time.Second, "goprof is gone: "+untouched(p.pid), func() bool { return untouched(p.pid) == "" })
+	}
+	r := rand.New(rand.NewSource(time.Now().UnixNano()))
+	threads := len(tasks(p.pid))
+	// Every other one is asked politely, which takes another way out.
+	ends := []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGKILL, syscall.SIGTERM}
+	for i := 0; i < 2*kills; i++ {
+		g := record(t, nil, "attach", fmt.Sprint(p.pid))
+		time.Sleep(time.Duration(r.Int63n(int64(200 * time.Millisecond))))
+		g.signal(ends[i%len(ends)])
+		g.wait(10 * time.Second)
+		whole()
+	}
+	for i := 0; i < cycles; i++ {
+		g := record(t, nil, "attach", "--duration", "100ms", fmt.Sprint(p.pid))
+		if status := g.wait(10 * time.Second); status != 0 {
+			t.Fatalf("goprof attach: status %d\n%s", status, g.err())
+		}
+		whole()
+	}
+	used := cpuTime(t, p.pid)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if why := untouched(p.pid); why != "" {
+			t.Fatal(why)
+		}
+	}
+	if cpuTime(t, p.pid) < used+20*time.Millisecond {
+		t.Error("threads.spin does not go on")
+	}
+	if n := len(tasks(p.pid)); n < threads || n > threads+8 {
+		t.Errorf("%d threads, there were %d", n, threads)
+	}
+	if n := strings.Count(dump(t, p.pid), "threads.blocked("); n != 500 {
+		t.Errorf("%d goroutines wait in read, want 500", n)
+	}
 }
 
 // Shows: the kill of goprof run leaves its child alone, too.

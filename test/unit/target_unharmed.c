@@ -3,6 +3,8 @@
  * sudden death of the tracer.
  */
 #include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,7 +13,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -254,6 +258,49 @@ static void check_waits(int (*body)(struct child_shared *s, void *arg), int capt
 	assert_int_equal(child_stop(&c), 0);
 }
 
+/* Waits that the kernel itself goes on with after a stop: they are ours to leave alone. */
+static int child_waits(struct child_shared *s, void *arg)
+{
+	const struct timespec moment = { 0, 1000000 };
+	uint32_t word = 0;
+
+	(void)arg;
+	s->ready = 1;
+	while (!s->stop) {
+		struct timeval tv = { 0, 1000 };
+
+		if (poll(NULL, 0, 1) < 0)
+			s->errors += errno == EINTR;
+		if (nanosleep(&moment, NULL))
+			s->errors += errno == EINTR;
+		if (clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL))
+			s->errors++;
+		if (select(0, NULL, NULL, NULL, &tv) < 0)
+			s->errors += errno == EINTR;
+		if (ppoll(NULL, 0, &moment, NULL) < 0)
+			s->errors += errno == EINTR;
+		if (syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &moment, NULL, 0))
+			s->errors += errno == EINTR;
+		s->count++;
+	}
+	return 0;
+}
+
+static void other_waits_see_nothing(void **state)
+{
+	struct test_child c;
+	struct probe p;
+
+	(void)state;
+	child_start(&c, child_waits, NULL);
+	probe_open(&p, c.pid);
+	take_all(&p, 2000);
+	assert_true(child_counts(&c));
+	assert_int_equal(c.shared->errors, 0);
+	probe_close(&p);
+	assert_int_equal(child_stop(&c), 0);
+}
+
 static void epoll_wait_sees_nothing(void **state)
 {
 	(void)state;
@@ -385,6 +432,7 @@ int main(void)
 		cmocka_unit_test(a_deadly_signal_kills),
 		cmocka_unit_test(a_stopped_process_stays_stopped),
 		cmocka_unit_test(the_last_word_holds),
+		cmocka_unit_test(other_waits_see_nothing),
 		cmocka_unit_test(epoll_wait_sees_nothing),
 		cmocka_unit_test(recv_sees_nothing),
 		cmocka_unit_test(a_signal_still_interrupts),
