@@ -29,6 +29,9 @@
 #include "target/target.h"
 #include "target/tracer.h"
 
+/* How long after Ctrl-Z the child may take to stop. */
+#define SUSPEND_NS (5ull * NSEC_PER_SEC)
+
 struct run {
 	const struct options *o;
 	char *path;
@@ -41,6 +44,7 @@ struct run {
 	uint64_t started, ns;
 	bool lost_setid;		/* the program was to become another user, and did not */
 	bool suspend;			/* Ctrl-Z reached goprof; the child will stop or not */
+	uint64_t suspend_asked;		/* when */
 	struct child_status status;
 };
 
@@ -143,12 +147,15 @@ static struct error *start(struct run *r)
 
 /* ---- while it lives ---- */
 
-/* The child stopped at the same Ctrl-Z that reached goprof: stop too, holding nothing. */
+/*
+ * The child stopped at the same Ctrl-Z that reached goprof: stop too, holding nothing. By which signal
+ * does not matter: editors catch SIGTSTP, put the terminal in order, and stop themselves by another.
+ */
 static void suspend_with_child(struct run *r)
 {
-	int sig = r->status.stop_signal;
-
-	if (!r->suspend || (sig != SIGTSTP && sig != SIGTTIN && sig != SIGTTOU))
+	if (r->suspend && now() - r->suspend_asked > SUSPEND_NS)
+		r->suspend = false;	/* the child did not care */
+	if (!r->suspend || !r->status.stop_signal)
 		return;
 	/* A thread that comes to its stop while goprof sleeps would hang: then not yet. */
 	if (session_target(r->session) &&
@@ -163,8 +170,10 @@ static void take_signals(struct run *r)
 	struct signals_news news;
 
 	signals_take(&r->signals, r->pid, &news);
-	if (news.suspend)
+	if (news.suspend) {
 		r->suspend = true;
+		r->suspend_asked = now();
+	}
 }
 
 static void follow(struct run *r)

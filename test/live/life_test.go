@@ -273,7 +273,8 @@ func TestPauseIsLeftOut(t *testing.T) {
 			if wall := r.profile().wall(with(pkg + "busy.Main")); wall < 1500*time.Millisecond || wall > 2600*time.Millisecond {
 				t.Errorf("main was there for %v of 2 s", wall)
 			}
-			if cpu := r.profile().cpu(anySample); cpu > 2*2200*time.Millisecond || used < pause/10 {
+			// Whoever stops goprof by SIGSTOP may hit it while it holds a thread: that can only wait for it.
+			if cpu := r.profile().cpu(anySample); cpu > 2*2200*time.Millisecond || sig == syscall.SIGTSTP && used < pause/20 {
 				t.Errorf("%v of CPU time in 2 s; %v meanwhile", cpu, used)
 			}
 			if said := strings.Join(strings.Fields(r.err()), " "); !strings.Contains(said, "(left out)") {
@@ -375,6 +376,9 @@ func TestSurroundings(t *testing.T) {
 			}
 			return p
 		}, nil},
+		{"file in memory", func(t *testing.T, dir string) *process {
+			return start(t, []option{env("GOPROF_LIVE_CHILD=memfd")}, self(t), append([]string{target(build)}, args...)...)
+		}, nil},
 		{"no new privileges", func(t *testing.T, dir string) *process {
 			return start(t, nil, wrapper(t), append([]string{"nnp", target(build)}, args...)...)
 		}, nil},
@@ -410,7 +414,9 @@ func TestSurroundings(t *testing.T) {
 			words = append(words, goprofPath, "attach", "--duration", "1s", "-o", files+"/p.pb.gz", "-o", files+"/w%n.envelope", fmt.Sprint(pid))
 			r := &recording{start(t, []option{workdir("/")}, words[0], words[1:]...), files}
 			r.good(20 * time.Second)
-			if cpu, all := r.profile().cpu(with(pkg+"busy.spin")), r.profile().cpu(anySample); cpu < all*7/10 || cpu == 0 {
+			// On a machine that leaves it hardly any time there is no share to speak of.
+			cpu, all := r.profile().cpu(with(pkg+"busy.spin")), r.profile().cpu(anySample)
+			if all > 200*time.Millisecond && cpu < all*7/10 || r.profile().wall(with(pkg+"busy.work")) == 0 {
 				t.Errorf("%v of %v in busy.spin\n%s", cpu, all, tail(r.err()))
 			}
 			if text := dump(t, pid); !strings.Contains(text, pkg+"busy.Main()") {
@@ -432,6 +438,17 @@ func (p *process) insidePid(t testing.TB) int {
 		return children[0]
 	}
 	return p.pid
+}
+
+// Shows: a program that has mapped its own file more than once is found where it runs.
+func TestMappedAgain(t *testing.T) {
+	t.Parallel()
+	p := start(t, []option{env("GOPROF_LIVE_CHILD=mapped")}, self(t))
+	p.ready()
+	r := attach(t, p.pid, time.Second)
+	if cpu, all := r.profile().cpu(with("example.org/goprof/live.spinMapped")), r.profile().cpu(anySample); cpu < all*7/10 || cpu == 0 {
+		t.Errorf("%v of %v in spinMapped\n%s", cpu, all, tail(r.err()))
+	}
 }
 
 // Shows: goprof run starts a set-user-id program as it would be started without goprof, as root; it says what a plain

@@ -85,6 +85,11 @@ func TestCtrlCKills(t *testing.T) {
 
 // Shows: Ctrl-Z gives the terminal back to the shell, fg goes on, and the status is the child's.
 func TestCtrlZ(t *testing.T) {
+	t.Run("stopped", func(t *testing.T) { testCtrlZ(t, "none", target("1.26-sw"), "exitcode", "-dur", "2s", "7") })
+	t.Run("stops itself", func(t *testing.T) { testCtrlZ(t, "stops-itself", self(t)) })
+}
+
+func testCtrlZ(t *testing.T, as string, words ...string) {
 	t.Parallel()
 	typist, tty := terminal(t)
 	files := t.TempDir()
@@ -92,8 +97,8 @@ func TestCtrlZ(t *testing.T) {
 	// bash takes the terminal behind its stderr for job control.
 	ownStderr := func(c *exec.Cmd) { c.Stderr = tty }
 	script := `"$@" 2>"$SAID"; echo stopped $?; sleep 0.3; fg >/dev/null; echo status $?`
-	shell := start(t, []option{onTerminal(tty), ownStderr, env("SAID=" + said)}, "bash", "-m", "-c", script, "bash",
-		goprofPath, "run", "-o", files+"/p.pb.gz", "-o", files+"/w%n.envelope", target("1.26-sw"), "exitcode", "-dur", "2s", "7")
+	shell := start(t, []option{onTerminal(tty), ownStderr, env("SAID="+said, "GOPROF_LIVE_CHILD="+as)}, "bash", append([]string{"-m", "-c", script, "bash",
+		goprofPath, "run", "-o", files + "/p.pb.gz", "-o", files + "/w%n.envelope"}, words...)...)
 	child := 0
 	eventually(t, 10*time.Second, "the child is ready", func() bool {
 		data, _ := os.ReadFile(said)
