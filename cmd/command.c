@@ -71,7 +71,7 @@ const struct command command_table[] = {
 	{
 		.name = "info", .bit = COMMAND_INFO, .words = "[PID|FILE]", .min = 0, .max = 1,
 		.missing = "the id of a process or a file", .usage = ERROR_USAGE,
-		.help = "tell what can be found in it, and done here", .more = info_more,
+		.help = "tell what goprof finds and can do here", .more = info_more,
 		.execute = info_command,
 	},
 	{ .name = NULL },
