@@ -24,7 +24,8 @@
 
 enum {
 	MAPS_LIMIT = 256 << 20,		/* 65,530 mappings of long paths fit many times */
-	TRACER_WAIT_US = 50 * 1000,	/* another goprof traces for microseconds, a debugger stays */
+	/* Another goprof traces for microseconds at a time, a debugger stays. */
+	TRACER_LOOKS = 6, TRACER_STEP_US = 7 * 1000,
 	LISTS_TRIED = 4,
 };
 
@@ -244,10 +245,13 @@ static pid_t foreign_tracer(int dir)
 
 static struct error *check_tracer(pid_t pid, int dir, const char *name)
 {
-	if (!foreign_tracer(dir))
-		return NULL;
-	usleep(TRACER_WAIT_US);
 	pid_t tracer = foreign_tracer(dir);
+
+	/* Of growing distance, so that nobody's rhythm is met again and again. */
+	for (unsigned i = 1; tracer && i < TRACER_LOOKS; i++) {
+		usleep(i * TRACER_STEP_US);
+		tracer = foreign_tracer(dir);
+	}
 	if (!tracer)
 		return NULL;
 

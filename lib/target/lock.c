@@ -137,18 +137,26 @@ static void sweep(int folder)
 		closedir(dir);
 }
 
-/* Its holder's pid; 0 when it has not written it yet. */
+/* Numbers of processes mean something within one pid namespace only. */
+static uint64_t own_pid_ns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+/* "PID NAMESPACE": its holder's pid; 0 when it has not written it yet, or lives in another namespace. */
 static pid_t read_holder(int fd)
 {
 	for (int i = 0; i < TRIES; i++) {
-		char buf[16] = "";
+		char buf[48] = "";
 		struct text t = { buf, buf };
-		uint64_t pid;
+		uint64_t pid, ns;
 		ssize_t n = pread(fd, buf, sizeof(buf) - 1, 0);
 
 		t.end += n > 0 ? n : 0;
-		if (text_dec(&t, &pid) && pid <= INT32_MAX && t.p < t.end && *t.p == '\n')
-			return (pid_t)pid;
+		if (text_dec(&t, &pid) && pid <= INT32_MAX && text_dec(&t, &ns) && text_char(&t, '\n'))
+			return ns == own_pid_ns() ? (pid_t)pid : 0;
 		usleep(WRITER_US);
 	}
 	return 0;
@@ -156,8 +164,8 @@ static pid_t read_holder(int fd)
 
 static void write_holder(int fd)
 {
-	char buf[16];
-	int n = snprintf(buf, sizeof(buf), "%d\n", getpid());
+	char buf[48];
+	int n = snprintf(buf, sizeof(buf), "%d %llu\n", getpid(), (unsigned long long)own_pid_ns());
 
 	/* It only makes the refusal of others more helpful. */
 	if (ftruncate(fd, 0) || pwrite(fd, buf, (size_t)n, 0) < 0)
@@ -169,7 +177,7 @@ static struct error *held_by(pid_t pid, pid_t holder)
 	struct error *err = error_new(ERROR_TRACED, "cannot attach to %d: another goprof records it already", pid);
 
 	if (!holder)
-		return error_why(err, "one recording of a process at a time");
+		return error_why(err, "one recording of a process at a time; that goprof is in another container");
 	return error_todo(error_why(err, "one recording of a process at a time; that is goprof's pid %d", holder),
 			  "kill -INT %d    ends that one and writes its profile", holder);
 }

@@ -193,6 +193,30 @@ func TestForks(t *testing.T) {
 	})
 }
 
+// Shows: a command that starts hundreds of other programs is not much slower for it.
+func TestManyChildren(t *testing.T) {
+	t.Parallel()
+	script := `i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; exit 4`
+	took := func(words ...string) time.Duration {
+		best := time.Hour
+		for i := 0; i < 3; i++ { // the machine may be busy otherwise
+			begin := time.Now()
+			p := start(t, []option{workdir(t.TempDir())}, words[0], words[1:]...)
+			if status := p.wait(time.Minute); status != 4 {
+				t.Fatalf("%v: status %d\n%s", words, status, p.err())
+			}
+			if d := time.Since(begin); d < best {
+				best = d
+			}
+		}
+		return best
+	}
+	alone, under := took("sh", "-c", script), took(goprofPath, "run", "sh", "-c", script)
+	if under > 2*alone+500*time.Millisecond {
+		t.Errorf("%v alone, %v under goprof", alone, under)
+	}
+}
+
 // Shows: stops and continuations by others, as fast as they come, end in what the last one said; goprof goes on.
 func TestStopStorm(t *testing.T) {
 	each(t, eachVersion, true, func(t *testing.T, build string) {

@@ -315,6 +315,61 @@ func TestPassingTracer(t *testing.T) {
 	}
 }
 
+// goTarget finds the target below a process.
+func goTarget(t testing.TB, pid int) int {
+	t.Helper()
+	for _, child := range childrenOf(pid) {
+		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", child)); strings.HasPrefix(string(name), "targets-") {
+			return child
+		}
+		if found := goTarget(t, child); found > 0 {
+			return found
+		}
+	}
+	return 0
+}
+
+// Shows: attach has a status for a program that is too old, and for a service and for a file that do not take the profile.
+func TestRefusedAfterwards(t *testing.T) {
+	t.Parallel()
+	p := startTarget(t, "1.26-sw", "busy", "-dur", "2m")
+	for _, c := range []struct {
+		status int
+		said   string
+		words  []string
+	}{
+		{74, "could not be sent", []string{"--dsn", "http://0123456789abcdef0123456789abcdef@127.0.0.1:1/1"}},
+		{73, "No space left", []string{"-o", "pprof:-"}},
+	} {
+		options := []option{workdir(t.TempDir())}
+		if c.status == 73 {
+			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer full.Close()
+			options = append(options, stdout(full))
+		}
+		g := start(t, options, goprofPath, append(append([]string{"attach", "--duration", "300ms"}, c.words...), fmt.Sprint(p.pid))...)
+		if status := g.wait(20 * time.Second); status != c.status || !strings.Contains(strings.Join(strings.Fields(g.err()), " "), c.said) {
+			t.Errorf("%v: status %d, want %d and %q\n%s", c.words, status, c.status, c.said, g.err())
+		}
+	}
+	if why := untouched(p.pid); why != "" {
+		t.Error(why)
+	}
+	if old := filepath.Join(targetsDir, "targets-"+tooOld); fileExists(old) {
+		q := start(t, nil, old, "busy", "-dur", "1m")
+		q.ready()
+		refused(t, 65, nil, []string{"go1.15"}, goprofPath, "attach", fmt.Sprint(q.pid))
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Shows: one recording of a process at a time. dump and info may look beside it; a goprof that was killed is in
 // nobody's way, and neither is one that records another process.
 func TestTwoGoprofs(t *testing.T) {
@@ -340,6 +395,14 @@ func TestTwoGoprofs(t *testing.T) {
 	attach(t, p.pid, 300*time.Millisecond)
 	if locks, _ := filepath.Glob("/run/goprof/*.lock"); len(locks) > 16 {
 		t.Errorf("%d lock files are left", len(locks))
+	}
+	// Seen from inside of a pid namespace it is the same process, with the same lock.
+	inner := start(t, nil, "unshare", "-pf", "--mount-proc", "sh", "-c", `"$1" busy -dur 1m & sleep 0.5; exec "$0" attach --duration 3s -o "$2" $!`, goprofPath, target("1.26-sw"), filepath.Join(openDir(t), "p.pb.gz"))
+	eventually(t, 10*time.Second, "goprof has attached inside", func() bool { return inner.ended() || strings.Contains(inner.err(), "attached to") })
+	if strings.Contains(inner.err(), "attached to") {
+		refused(t, 68, nil, []string{"another goprof records it already", "in another container"}, goprofPath, "attach", fmt.Sprint(goTarget(t, inner.pid)))
+	} else {
+		t.Logf("no pid namespaces here: %s", inner.err())
 	}
 	// The child of run is recorded by its run.
 	r := record(t, nil, "run", target("1.26-sw"), "exitcode", "-dur", "2s", "0")

@@ -100,6 +100,27 @@ static void one_at_a_time(void **state)
 	unmake(&p);
 }
 
+/* A holder in another pid namespace has a number there that is somebody else's here: no advice to kill it. */
+static void strange_numbers_are_not_told(void **state)
+{
+	struct place p;
+	char path[160];
+
+	(void)state;
+	make(&p);
+	struct target_lock *a = have(&p, "1-2-3"), *b = NULL;
+	snprintf(path, sizeof(path), "%s/1-2-3.lock", p.folder);
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	assert_int_equal(write(fd, "3 77\n", 5), 5);
+	close(fd);
+	_cleanup_error_ struct error *err = lock_take_in(p.folder, "1-2-3", 4711, &b);
+	assert_int_equal(err->kind, ERROR_TRACED);
+	assert_non_null(strstr(err->why, "another container"));
+	assert_null(err->todo);
+	target_lock_free(a);
+	unmake(&p);
+}
+
 static int child_holds(struct child_shared *s, void *arg)
 {
 	struct target_lock *l = NULL;
@@ -234,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_at_a_time),
+		cmocka_unit_test(strange_numbers_are_not_told),
 		cmocka_unit_test(death_lets_go),
 		cmocka_unit_test(never_two),
 		cmocka_unit_test(nobody_is_in_the_way),
