@@ -272,11 +272,14 @@ static void permission_facts(struct info *i)
 
 /* ---- facilities ---- */
 
-static void facility_fact(struct info *i, enum facility_id id, const struct facility_result *r)
+static void facility_fact(struct info *i, enum facility_id id, const struct facility_result *v)
 {
+	const struct facility_result *r = &v[id];
 	char step[WORD_MAX];
 
-	if (!r->ok)
+	if (id > FACILITY_SEIZE && id <= FACILITY_DETACH && !v[FACILITY_SEIZE].ok)
+		fact(i, facility_name(id), "not tried: there is nothing to try it on");
+	else if (!r->ok)
 		fact(i, facility_name(id), "missing (%s): %s",
 		     r->errnum ? strerror(r->errnum) : "it answers, but not as it should", facility_loss(id));
 	else if (id == FACILITY_CLOCK)
@@ -294,7 +297,7 @@ static struct error *facility_facts(struct info *i)
 	if (err)
 		return err;
 	for (int id = 0; id < FACILITY_COUNT; id++)
-		facility_fact(i, (enum facility_id)id, &v[id]);
+		facility_fact(i, (enum facility_id)id, v);
 	for (int id = FACILITY_SEIZE; id <= FACILITY_DETACH; id++)
 		if (!v[id].ok)
 			return facility_explain(error_new(ERROR_FACILITY, "goprof cannot trace any process here (%s)",

@@ -16,7 +16,7 @@
 struct target_lock;
 
 /*
- * Takes the lock of this process for as long as it is not freed (or goprof lives: the kernel lets go
+ * Takes the lock of this live process for as long as it is not freed (or goprof lives: the kernel lets go
  * of it at any death). ERROR_TRACED names who has it. Where there is no safe place for a lock,
  * *ret is NULL and nothing is excluded: a lock that cannot be had is no reason to refuse.
  * `runtime_dir` is $XDG_RUNTIME_DIR; NULL none.
