@@ -20,6 +20,9 @@
 #include "go/go.h"
 #include "target/target.h"
 
+/* Between two ticks: a busy machine makes them late, but not that late. */
+#define STALLED_NS (2ull * NSEC_PER_SEC)
+
 struct recording {
 	struct recording_parts parts;
 	struct arena arena;
@@ -28,7 +31,8 @@ struct recording {
 	struct sampler *sampler;
 	struct aggregate *aggregate;
 	bool outputs_begun;
-	uint64_t start;			/* CLOCK_MONOTONIC */
+	uint64_t start;			/* CLOCK_MONOTONIC; later by all pauses */
+	uint64_t returned;		/* when the last tick was over */
 	uint32_t looked;		/* ticks that were done */
 	uint32_t ticks;			/* of closed windows */
 };
@@ -160,27 +164,38 @@ void recording_pause(struct recording *r)
 struct error *recording_resume(struct recording *r, uint64_t paused_at)
 {
 	struct error *err = sampler_skip(r->sampler);
-	uint64_t paused = now(r) - paused_at;
+	uint64_t paused;
 
 	/* It has ended meanwhile: the next tick will find that. */
 	if (err && err->kind == ERROR_GONE) {
 		error_free(err);
 		err = NULL;
 	}
+	profile_cut(r->profile, paused_at);
 	if (!err)
 		err = end_window(r, paused_at);
-	profile_skip(r->profile, paused_at + paused);
+	paused = profile_skip(r->profile, now(r));
 	profile_health_add(r->profile, HEALTH_PAUSED, paused);
 	r->start += paused;
 	return err;
 }
 
-struct error *recording_tick(struct recording *r, enum sampler_event *ret)
+static bool is_long_ago(const struct recording *r, uint64_t t)
 {
-	struct error *err = sampler_tick(r->sampler, ret);
+	return t && now(r) - t > STALLED_NS;
+}
 
-	/* Stopped without a word before (SIGSTOP). */
-	if (!err && *ret == SAMPLER_STALLED) {
+static struct error *tick(struct recording *r, enum sampler_event *ret)
+{
+	struct error *err = NULL;
+
+	/* Stopped without a word before (SIGSTOP): since the last tick, in its sleep, or in the middle of it. */
+	if (is_long_ago(r, r->returned))
+		err = recording_resume(r, r->returned);
+	if (!err)
+		err = sampler_tick(r->sampler, ret);
+	if (!err && (*ret == SAMPLER_STALLED ||
+		     (*ret == SAMPLER_TICKED && is_long_ago(r, sampler_last_tick(r->sampler))))) {
 		*ret = SAMPLER_TICKED;
 		return recording_resume(r, sampler_last_tick(r->sampler));
 	}
@@ -191,6 +206,14 @@ struct error *recording_tick(struct recording *r, enum sampler_event *ret)
 	if (profile_window_age(r->profile, now(r)) + 2 * NSEC_PER_SEC / r->parts.options->rate < WINDOW_NS)
 		return NULL;
 	return recording_close_window(r);
+}
+
+struct error *recording_tick(struct recording *r, enum sampler_event *ret)
+{
+	struct error *err = tick(r, ret);
+
+	r->returned = now(r);
+	return err;
 }
 
 uint64_t recording_age(const struct recording *r)

@@ -233,9 +233,14 @@ uint64_t profile_window_age(const struct profile *p, uint64_t now);
 struct error *profile_close_window(struct profile *p, uint64_t t_end, struct window **ret);
 void window_free(struct window *w);
 /*
- * From the end of the last window to t nobody looked: the next one, and the intervals that go on in
- * it, begin at t. Nothing while a window is open.
+ * What was seen after t counts as seen at t: goprof was stopped in the middle of a tick, at t or soon
+ * after. Only the newest looks may be that late.
  */
-void profile_skip(struct profile *p, uint64_t t);
+void profile_cut(struct profile *p, uint64_t t);
+/*
+ * From the end of the last window to t nobody looked: the next one, and the intervals that go on in
+ * it, begin at t. Nothing while a window is open. Returns how long that was.
+ */
+uint64_t profile_skip(struct profile *p, uint64_t t);
 
 #endif

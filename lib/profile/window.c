@@ -237,13 +237,41 @@ struct error *profile_close_window(struct profile *p, uint64_t t_end, struct win
 	return NULL;
 }
 
-void profile_skip(struct profile *p, uint64_t t)
+static void cut(uint64_t *t, uint64_t at)
+{
+	if (*t > at)
+		*t = at;
+}
+
+void profile_cut(struct profile *p, uint64_t t)
+{
+	struct open_window *w = &p->win;
+
+	/* Before the window began there is nothing to be cut. */
+	if (!w->open || t < w->start.mono)
+		return;
+	cut(&w->latest, t);
+	for (uint32_t i = 0; i < w->n_ticks; i++)
+		cut(&w->ticks[i], t);
+	for (uint32_t i = 0; i < w->n_log; i++) {
+		struct interval *iv = &w->log[i].interval;
+
+		cut(&iv->t_start, t);
+		cut(&iv->t_end, t);
+		cut(&iv->t_before, t);
+		cut(&iv->t_after, t);
+	}
+}
+
+uint64_t profile_skip(struct profile *p, uint64_t t)
 {
 	struct open_window *w = &p->win;
 	struct clock_anchor start = anchor_at(p, t);
 
+	uint64_t skipped = t - p->last_end.mono;
+
 	if (w->open || !p->had_window || t <= p->last_end.mono)
-		return;
+		return 0;
 	if (start.real < p->last_end.real)
 		start.real = p->last_end.real;
 	if (start.boot < p->last_end.boot)
@@ -255,6 +283,7 @@ void profile_skip(struct profile *p, uint64_t t)
 
 		iv->t_start = iv->t_end = iv->t_before = iv->t_after = t;
 	}
+	return skipped;
 }
 
 void window_free(struct window *w)

@@ -32,14 +32,12 @@ func openDir(t testing.TB) string {
 
 func copyFile(t testing.TB, from, to string, mode os.FileMode) string {
 	t.Helper()
-	data, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, data, 0o700)
+	// By another process: a child that is forked here meanwhile would have the file open for writing, and then it cannot be
+	// executed.
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %s", out)
 	}
-	if err == nil {
-		err = os.Chmod(to, mode)
-	}
-	if err != nil {
+	if err := os.Chmod(to, mode); err != nil {
 		t.Fatal(err)
 	}
 	return to
@@ -118,7 +116,7 @@ func TestRefusedPids(t *testing.T) {
 	sleeper := start(t, nil, "sleep", "1m")
 	tid := tasks(live.pid)[1]
 	// A zombie: its parent does not wait.
-	parent := start(t, nil, "sh", "-c", `sh -c 'exit 3' & echo $! >&2; exec sleep 1m`)
+	parent := start(t, nil, "sh", "-c", `sh -c 'sleep 0.3; exit 3' & echo $! >&2; exec sleep 1m`)
 	zombie := 0
 	eventually(t, 5*time.Second, "there is a zombie", func() bool {
 		fmt.Sscan(parent.err(), &zombie)
@@ -150,8 +148,8 @@ func TestRefusedPids(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"attach", "dump"} {
-		refused(t, 2, nil, []string{"'word' is not the id of a process"}, goprofPath, command, "word")
-		refused(t, 2, nil, []string{"'' is not the id of a process"}, goprofPath, command, "")
+		refused(t, 2, nil, []string{"'word' is ", "the id of a process"}, goprofPath, command, "word")
+		refused(t, 2, nil, []string{"'' is ", "the id of a process"}, goprofPath, command, "")
 		refused(t, 66, nil, []string{"there is no process 99999999999999999999999"}, goprofPath, command, "99999999999999999999999")
 		refused(t, 2, nil, []string{"is goprof itself"}, "sh", "-c", `exec "$0" `+command+` $$`, goprofPath)
 	}

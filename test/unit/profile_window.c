@@ -50,17 +50,17 @@ static void a_pause_is_left_out(void **state)
 
 	(void)state;
 	world_init(&w);
-	profile_skip(w.p, w.mono);	/* before the first window: nothing */
+	assert_int_equal(profile_skip(w.p, w.mono), 0);	/* before the first window: nothing */
 	track(&w, 1, "main.main");
 	tick(&w);
 	look(&w, 1, stack1(&w, "f"), "IO wait", 0, false);
-	profile_skip(w.p, w.mono + TICK);	/* while one is open: nothing */
+	assert_int_equal(profile_skip(w.p, w.mono + TICK), 0);	/* while one is open: nothing */
 	world_pass(&w, TICK);
 	a = close_now(&w);
 	world_pass(&w, 60ull * NSEC_PER_SEC);
 	w.real -= 3600ull * NSEC_PER_SEC;	/* and the real clock was set back */
 	resumed = w.mono;
-	profile_skip(w.p, resumed);
+	assert_true(profile_skip(w.p, resumed) == 60ull * NSEC_PER_SEC);
 	world_pass(&w, TICK);
 	tick(&w);
 	look(&w, 1, stack1(&w, "f"), "IO wait", 0, false);
@@ -76,6 +76,39 @@ static void a_pause_is_left_out(void **state)
 	assert_true(b->tracks[0].v[0].t_before >= resumed);
 	window_free(a);
 	window_free(b);
+	world_deinit(&w);
+}
+
+/* It was stopped in the middle of a tick: what the tick saw afterwards belongs to its beginning. */
+static void a_tick_cut_in_two(void **state)
+{
+	struct world w;
+	struct window *a;
+	uint64_t stopped;
+
+	(void)state;
+	world_init(&w);
+	profile_cut(w.p, w.mono);	/* nothing is open: nothing */
+	track(&w, 1, "main.main");
+	track(&w, 2, "main.other");
+	tick(&w);
+	look(&w, 1, stack1(&w, "f"), "IO wait", 0, false);
+	look(&w, 2, stack1(&w, "f"), "IO wait", 0, false);
+	world_pass(&w, TICK);
+	tick(&w);
+	stopped = w.mono;
+	world_pass(&w, 60ull * NSEC_PER_SEC);
+	look(&w, 1, stack1(&w, "g"), "running", 0, false);
+	profile_cut(w.p, stopped);
+	assert_null(profile_close_window(w.p, stopped, &a));
+	assert_int_equal(a->end.mono, stopped);
+	for (uint32_t i = 0; i < a->n_tracks; i++)
+		for (uint32_t k = 0; k < a->tracks[i].n; k++)
+			assert_true(a->tracks[i].v[k].t_start <= a->tracks[i].v[k].t_end &&
+				    a->tracks[i].v[k].t_end <= stopped);
+	assert_int_equal(track_of(a, 1)->n, 2);
+	assert_int_equal(track_of(a, 1)->v[1].t_start, stopped);
+	window_free(a);
 	world_deinit(&w);
 }
 
@@ -266,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(back_to_back),
 		cmocka_unit_test(a_pause_is_left_out),
+		cmocka_unit_test(a_tick_cut_in_two),
 		cmocka_unit_test(real_time_set_back),
 		cmocka_unit_test(suspend_shows_in_boot_time),
 		cmocka_unit_test(nothing_open_nothing_to_close),
