@@ -7,8 +7,12 @@
  *
  * Upstream: Linux fs/binfmt_elf.c (elf_map: addresses and offsets rounded down to pages).
  */
+#include <string.h>
+
+#include "base/cleanup.h"
 #include "image/image_impl.h"
 
+enum { HEADER_COMPARED = 1024 };
 enum { PAGE = 4096 };	/* the smallest page of all CPUs: segments are congruent modulo it */
 
 static uint64_t page_down(uint64_t v)
@@ -53,6 +57,57 @@ static bool code_stands_at(const struct image *img, const struct mappings *maps,
 			return false;
 	}
 	return n_code > 0;
+}
+
+static bool place_of_segment(const struct image *img, const struct mappings *maps,
+			     const struct mapping *m, const struct segment *s, uint64_t *ret)
+{
+	uint64_t offset = page_down(s->offset), bias;
+
+	if (offset < m->offset || offset - m->offset >= m->end - m->start)
+		return false;
+	bias = m->start + (offset - m->offset) - page_down(s->vaddr);
+	if ((!image_is_dyn(img) && bias != 0) || !code_stands_at(img, maps, m->dev, m->inode, bias))
+		return false;
+	*ret = bias;
+	return true;
+}
+
+struct error *image_place(const struct image *img, const struct mappings *maps,
+			  const struct mapping *m, uint64_t *ret)
+{
+	for (size_t i = 0; i < img->n_loads; i++)
+		if (place_of_segment(img, maps, m, &img->loads[i], ret))
+			return NULL;
+	return &err_notfound;
+}
+
+bool image_stands_at(struct image *img, const struct target *t, uint64_t bias)
+{
+	const struct segment *s = &img->loads[0];
+	uint64_t size = sizeof(Elf64_Ehdr) + img->n_phdrs * sizeof(Elf64_Phdr);
+	uint8_t file[HEADER_COMPARED], memory[HEADER_COMPARED];
+	size_t n = size < sizeof(file) ? (size_t)size : sizeof(file);
+	_cleanup_error_ struct error *err = image_read(img, s->vaddr, file, n);
+
+	if (!err)
+		err = target_read(t, s->vaddr + bias, memory, n);
+	return !err && memcmp(file, memory, n) == 0;
+}
+
+void image_extent(const struct image *img, gaddr_t *low, gaddr_t *high)
+{
+	*low = UINT64_MAX;
+	*high = 0;
+	for (size_t i = 0; i < img->n_loads; i++) {
+		const struct segment *s = &img->loads[i];
+		gaddr_t end = s->vaddr + s->memsz;	/* image.c has seen that it does not wrap */
+
+		*low = page_down(s->vaddr) < *low ? page_down(s->vaddr) : *low;
+		*high = end > *high ? end : *high;
+	}
+	if (*high <= UINT64_MAX - PAGE)
+		*high = page_down(*high + PAGE - 1);
 }
 
 struct error *image_bias(const struct image *img, const struct mappings *maps, uint64_t dev,

@@ -57,6 +57,11 @@ static bool dynamic_entry(struct image *img, size_t n, Elf64_Dyn *ret)
 	return ret->d_tag != DT_NULL;
 }
 
+gaddr_t image_dynamic_address(const struct image *img, gaddr_t addr)
+{
+	return img->in_memory && !image_segment_at(img, addr) ? addr - img->bias : addr;
+}
+
 static bool held_by_file(const struct image *img, gaddr_t addr, uint64_t size)
 {
 	const struct segment *s = image_segment_at(img, addr);
@@ -72,10 +77,10 @@ static void sections_read(struct image *img)
 
 	for (size_t i = 0; dynamic_entry(img, i, &e); i++) {
 		switch (e.d_tag) {
-		case DT_RELA: d->rela = e.d_un.d_ptr; break;
+		case DT_RELA: d->rela = image_dynamic_address(img, e.d_un.d_ptr); break;
 		case DT_RELASZ: rela_size = e.d_un.d_val; break;
 		case DT_RELAENT: rela_entry = e.d_un.d_val; break;
-		case DT_STRTAB: d->strtab = e.d_un.d_ptr; break;
+		case DT_STRTAB: d->strtab = image_dynamic_address(img, e.d_un.d_ptr); break;
 		case DT_STRSZ: d->strtab_size = e.d_un.d_val; break;
 		}
 	}

@@ -27,7 +27,8 @@ static bool add_overflows(uint64_t a, uint64_t b)
 
 bool image_read_file(struct image *img, uint64_t offset, void *buf, size_t len)
 {
-	return block_cache_read(&img->cache, offset, buf, len) == len;
+	return !add_overflows(img->origin, offset) &&
+	       block_cache_read(&img->cache, img->origin + offset, buf, len) == len;
 }
 
 const Elf64_Phdr *image_phdr(const struct image *img, uint32_t type)
@@ -36,6 +37,16 @@ const Elf64_Phdr *image_phdr(const struct image *img, uint32_t type)
 		if (img->phdrs[i].p_type == type)
 			return &img->phdrs[i];
 	return NULL;
+}
+
+size_t image_phdr_read(struct image *img, const Elf64_Phdr *p, void *buf, size_t cap)
+{
+	size_t want = p->p_filesz < cap ? (size_t)p->p_filesz : cap;
+
+	/* Notes and the like may lie outside of the segments of a file, but not in memory. */
+	if (img->in_memory)
+		return image_read_some(img, p->p_vaddr, buf, want);
+	return block_cache_read(&img->cache, p->p_offset, buf, want);
 }
 
 static struct error *header_read(struct image *img)
@@ -88,6 +99,15 @@ static struct error *loads_read(struct image *img)
 	return NULL;
 }
 
+struct error *image_read_headers(struct image *img)
+{
+	struct error *err = header_read(img);
+
+	if (!err)
+		err = phdrs_read(img);
+	return err ? err : loads_read(img);
+}
+
 static void image_cleanup(struct image **img)
 {
 	image_close(*img);
@@ -105,11 +125,7 @@ struct error *image_open_fd(int fd, struct image **ret)
 	block_cache_init(&img->cache, copy);
 	if (copy < 0)
 		return error_new(ERROR_INTERNAL, "cannot duplicate a file descriptor: %m");
-	err = header_read(img);
-	if (!err)
-		err = phdrs_read(img);
-	if (!err)
-		err = loads_read(img);
+	err = image_read_headers(img);
 	if (err)
 		return err;
 	*ret = take(img);

@@ -1,9 +1,9 @@
 /*
  * image_impl.h: what the files of lib/image share. Nobody outside includes this.
  *
- * image.c opens and reads, block_cache.c bounds what is held in memory, dynamic.c knows the
+ * image.c opens and reads, memory.c does so from the memory of a process, block_cache.c bounds what is held in memory, dynamic.c knows the
  * dynamic section and its relocations, scan.c walks file bytes, symbols.c and notes.c answer one
- * question each, bias.c compares with the mappings of a process.
+ * question each, bias.c compares with the mappings of a process, images.c keeps all of a process.
  */
 #ifndef GOPROF_IMAGE_IMAGE_IMPL_H
 #define GOPROF_IMAGE_IMAGE_IMPL_H
@@ -14,24 +14,30 @@
 #include "image/image.h"
 
 /* 4 MiB at most, whatever the size of the file. */
-enum { BLOCK_SIZE = 16 * 1024, BLOCK_COUNT = 256 };
+enum { BLOCK_SIZE = 16 * 1024, MEMORY_BLOCK_SIZE = 4096, BLOCK_COUNT = 256 };
 
 struct block {
-	uint64_t index;		/* number of the block in the file */
+	uint64_t index;		/* number of the block in the file or in memory */
 	uint32_t len;		/* less than BLOCK_SIZE at the end of the file */
 	bool recent;		/* used since the hand last passed */
 	uint8_t *data;
 };
 
 struct block_cache {
-	int fd;			/* owned */
+	int fd;			/* owned; -1: memory */
+	struct target *target;	/* borrowed; NULL: a file */
+	uint32_t block_size;
 	uint32_t n, hand, last;
 	struct map64 by_index;	/* block number -> slot */
 	struct block slots[BLOCK_COUNT];
 };
 
 void block_cache_init(struct block_cache *c, int fd);	/* takes over fd */
+/* Over memory of a process; offsets are addresses there. */
+void block_cache_init_memory(struct block_cache *c, struct target *t);
 void block_cache_deinit(struct block_cache *c);
+/* Forgets all blocks; they come back when they are asked for. */
+void block_cache_drop(struct block_cache *c);
 /*
  * Bytes of the file from `offset` on, into buf. Returns how many: fewer than len at the end of the
  * file or when it cannot be read.
@@ -56,6 +62,9 @@ struct dynamic {
 
 struct image {
 	struct block_cache cache;
+	bool in_memory;		/* read from a process: the offsets of segments are addresses there */
+	uint64_t origin;	/* where its ELF header stands in the cache: 0 in a file */
+	uint64_t bias;		/* in memory: real address = link-time address + bias */
 	Elf64_Ehdr header;
 	struct segment *loads;
 	size_t n_loads;
@@ -64,10 +73,24 @@ struct image {
 	struct dynamic dynamic;
 };
 
-/* Reads all of it from the file, by offset and not by address. */
+/* Reads all of it from the file, by offset and not by address; in memory: from the header on. */
 bool image_read_file(struct image *img, uint64_t offset, void *buf, size_t len);
+/* ELF header, program headers and segments, through the cache that is already there. */
+struct error *image_read_headers(struct image *img);
 /* The first program header of a type, or NULL. */
 const Elf64_Phdr *image_phdr(const struct image *img, uint32_t type);
+/* The first bytes of what a program header stands for, at most cap. Returns how many. */
+size_t image_phdr_read(struct image *img, const Elf64_Phdr *p, void *buf, size_t cap);
+/* A pointer of the dynamic section as a link-time address: loaders put real ones into memory. */
+gaddr_t image_dynamic_address(const struct image *img, gaddr_t addr);
+
+/* bias.c: the place of the image, one of whose mappings is `m`; &err_notfound: that is no place. */
+struct error *image_place(const struct image *img, const struct mappings *maps,
+			  const struct mapping *m, uint64_t *ret);
+/* Do the ELF header and program headers of the file stand in memory there, too? */
+bool image_stands_at(struct image *img, const struct target *t, uint64_t bias);
+/* Lowest and highest address + 1 of all segments, whole pages. */
+void image_extent(const struct image *img, gaddr_t *low, gaddr_t *high);
 
 /* dynamic.c: addresses whose relative relocation gives `value`; *n as in image_find_pointers. */
 struct error *dynamic_find_addend(struct image *img, gaddr_t value, gaddr_t *out, size_t cap,

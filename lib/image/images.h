@@ -12,7 +12,7 @@
 struct images;
 
 struct mapped_image {
-	struct image *image;	/* NULL: it could not be opened (an error that was met once) */
+	struct image *image;	/* NULL: it could not be opened, or is a file that is mapped to be read */
 	uint64_t bias;		/* real address = link-time address + bias */
 	gaddr_t start, end;	/* its first and last mapped byte + 1 */
 	const char *path;	/* as the mappings name it, for people; "[vdso]" for the vDSO */
@@ -32,7 +32,7 @@ struct error *images_refresh(struct images *s);
 size_t images_count(const struct images *s);
 /* By place, lowest first; opens it. Never NULL for i < images_count. */
 const struct mapped_image *images_at(struct images *s, size_t i);
-/* The image whose mappings hold this address; NULL: none. Opens it. */
+/* The image or other file whose mappings hold this address; NULL: none. Opens it. */
 const struct mapped_image *images_find(struct images *s, gaddr_t addr);
 
 #endif

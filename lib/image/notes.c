@@ -72,8 +72,7 @@ static struct error *write_text(const struct cursor *id, char *buf, size_t cap)
 /* The ids of one segment; they point into `bytes`. */
 static void notes_read(struct image *img, const Elf64_Phdr *p, uint8_t *bytes, struct build_ids *ids)
 {
-	size_t want = p->p_filesz < NOTES_BYTES_MAX ? p->p_filesz : NOTES_BYTES_MAX;
-	struct cursor c = cursor_over(bytes, block_cache_read(&img->cache, p->p_offset, bytes, want));
+	struct cursor c = cursor_over(bytes, image_phdr_read(img, p, bytes, NOTES_BYTES_MAX));
 
 	while (note_next(&c, ids))
 		;

@@ -157,6 +157,7 @@ static const struct target_ops live_ops = {
 	.cpu_ns = live_cpu_ns,
 	.task_open = live_task_open,
 	.tid_state = live_tid_state,
+	.mapping_fd = live_mapping_fd,
 };
 
 /* ---- opening ---- */

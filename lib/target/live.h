@@ -33,6 +33,9 @@ pid_t live_tid_from_inner(struct target *t, pid_t inner);
 struct error *live_task_open(const struct target *t, pid_t tid, struct task **ret);
 char live_tid_state(const struct target *t, pid_t tid);
 
+/* live_files.c */
+struct error *live_mapping_fd(const struct target *t, const struct mapping *m, int *ret);
+
 /* ---- refusal.c ---- */
 
 /* Where goprof runs, as far as it decides what line helps. */

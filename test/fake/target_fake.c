@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "target/target_impl.h"
 
 enum { FAKE_TIDS = 1024 };
@@ -201,6 +202,17 @@ static char fake_tid_state(const struct target *t, pid_t tid)
 	return find_thread(t, tid) ? 'S' : 0;
 }
 
+static struct error *fake_mapping_fd(const struct target *t, const struct mapping *m, int *ret)
+{
+	int fd = m->inode ? open(m->path, O_RDONLY | O_CLOEXEC) : -1;
+
+	(void)t;
+	if (fd < 0)
+		return &err_notfound;
+	*ret = fd;
+	return NULL;
+}
+
 static const struct target_ops fake_ops = {
 	.close = fake_close,
 	.read_v = fake_read_v,
@@ -211,6 +223,7 @@ static const struct target_ops fake_ops = {
 	.cpu_ns = fake_cpu_ns,
 	.task_open = fake_task_open,
 	.tid_state = fake_tid_state,
+	.mapping_fd = fake_mapping_fd,
 };
 
 /* ---- building ---- */
@@ -279,8 +292,11 @@ void target_fake_map(struct target *t, gaddr_t start, gaddr_t end, uint64_t offs
 
 	f->maps = must(realloc(f->maps, (f->n_maps + 1) * sizeof(*f->maps)));
 	f->maps[f->n_maps++] = (struct mapping){ .start = start, .end = end, .offset = offset,
-						 .flags = flags, .dev = path[0] == '/', .inode = path[0] == '/',
-						 .path = must(strdup(path)) };
+						 .flags = flags, .path = must(strdup(path)) };
+	if (path[0] == '/') {
+		f->maps[f->n_maps - 1].dev = 1;
+		f->maps[f->n_maps - 1].inode = hash_bytes(path, strlen(path)) | 1;
+	}
 	qsort(f->maps, f->n_maps, sizeof(*f->maps), by_start);
 }
 

@@ -17,7 +17,10 @@ void target_fake_poke_u64(struct target *t, gaddr_t addr, uint64_t value);
 /* Takes the segment that starts at addr away. */
 void target_fake_remove(struct target *t, gaddr_t addr);
 
-/* A row of the mapping list (memory comes from target_fake_add alone). Kept sorted. */
+/*
+ * A row of the mapping list (memory comes from target_fake_add alone). Kept sorted. A path that
+ * begins with a slash is a file of its own; target_mapping_fd opens it if there is one.
+ */
 void target_fake_map(struct target *t, gaddr_t start, gaddr_t end, uint64_t offset, uint32_t flags,
 		     const char *path);
 
