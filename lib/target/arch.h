@@ -23,6 +23,14 @@ struct regs {
 	uint8_t raw[REGS_RAW_MAX];	/* NT_PRSTATUS, whole: libunwind and SETREGS need all of it */
 };
 
+/* The registers that unwind tables speak of, by their DWARF numbers. */
+enum { DWARF_REGS_MAX = 17 };
+
+struct dwarf_regs {
+	uint64_t v[DWARF_REGS_MAX];
+	uint32_t known;			/* bit i: v[i] holds */
+};
+
 struct arch {
 	const char *name;		/* as Sentry and Go spell it: "amd64" */
 	uint16_t elf_machine;
@@ -41,6 +49,11 @@ struct arch {
 	/* Offset into PTRACE_PEEKUSER space of the register that heal_interrupted_wait changed. */
 	size_t heal_user_offset;
 	uint64_t (*heal_value)(const struct regs *r);
+	/* DWARF numbers of the registers that hold pc, sp and bp; how many of dwarf_regs there are. */
+	uint8_t dwarf_pc, dwarf_sp, dwarf_bp, dwarf_n;
+	/* Where DWARF register i stands in `raw`, and in the ucontext of a signal frame. */
+	uint16_t dwarf_raw[DWARF_REGS_MAX], dwarf_ucontext[DWARF_REGS_MAX];
+	uint16_t ucontext_stack;	/* in a ucontext: the signal stack it runs on: base; size 16 bytes on */
 };
 
 extern const struct arch arch_amd64;

@@ -1,5 +1,5 @@
 /*
- * arch_amd64.c: what is special about x86-64: the kernel's register set, its numbers of system
+ * arch_amd64.c: what is special about x86-64: the kernel's register sets, its numbers of system
  * calls, and how a wait that a stop cut short is made to restart.
  *
  * Upstream text: arch/x86/include/uapi/asm/ptrace-abi.h, arch/x86/entry/syscalls/syscall_64.tbl,
@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/ucontext.h>
 #include <sys/user.h>
 
 #include "target/arch.h"
@@ -80,6 +81,9 @@ static bool amd64_heal_interrupted_wait(struct regs *r)
 	return true;
 }
 
+#define RAW(r) offsetof(struct user_regs_struct, r)
+#define CONTEXT(r) (offsetof(ucontext_t, uc_mcontext.gregs) + (r) * sizeof(greg_t))
+
 const struct arch arch_amd64 = {
 	.name = "amd64",
 	.elf_machine = EM_X86_64,
@@ -90,6 +94,18 @@ const struct arch arch_amd64 = {
 	.heal_interrupted_wait = amd64_heal_interrupted_wait,
 	.heal_user_offset = offsetof(struct user, regs.rax),
 	.heal_value = amd64_heal_value,
+	.dwarf_pc = 16, .dwarf_sp = 7, .dwarf_bp = 6, .dwarf_n = 17,
+	.dwarf_raw = {
+		RAW(rax), RAW(rdx), RAW(rcx), RAW(rbx), RAW(rsi), RAW(rdi), RAW(rbp), RAW(rsp),
+		RAW(r8), RAW(r9), RAW(r10), RAW(r11), RAW(r12), RAW(r13), RAW(r14), RAW(r15), RAW(rip),
+	},
+	.dwarf_ucontext = {
+		CONTEXT(REG_RAX), CONTEXT(REG_RDX), CONTEXT(REG_RCX), CONTEXT(REG_RBX), CONTEXT(REG_RSI),
+		CONTEXT(REG_RDI), CONTEXT(REG_RBP), CONTEXT(REG_RSP), CONTEXT(REG_R8), CONTEXT(REG_R9),
+		CONTEXT(REG_R10), CONTEXT(REG_R11), CONTEXT(REG_R12), CONTEXT(REG_R13), CONTEXT(REG_R14),
+		CONTEXT(REG_R15), CONTEXT(REG_RIP),
+	},
+	.ucontext_stack = offsetof(ucontext_t, uc_stack),
 };
 
 const struct arch *arch_host(void)

@@ -153,6 +153,7 @@ static const struct target_ops live_ops = {
 	.mappings = live_mappings,
 	.tids = live_tids,
 	.tid_from_inner = live_tid_from_inner,
+	.thread_name = live_thread_name,
 	.life = live_life,
 	.cpu_ns = live_cpu_ns,
 	.task_open = live_task_open,

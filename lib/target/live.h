@@ -29,6 +29,7 @@ struct error *live_read_v(const struct target *t, struct span *v, size_t n);
 
 /* live_threads.c */
 struct error *live_tids(const struct target *t, pid_t *tids, size_t *n);
+bool live_thread_name(const struct target *t, pid_t tid, char *buf, size_t cap);
 pid_t live_tid_from_inner(struct target *t, pid_t inner);
 struct error *live_task_open(const struct target *t, pid_t tid, struct task **ret);
 char live_tid_state(const struct target *t, pid_t tid);

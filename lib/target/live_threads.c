@@ -81,6 +81,24 @@ struct error *live_task_open(const struct target *t, pid_t tid, struct task **re
 	return task_create(tid, take_fd(times), take_fd(call), ret);
 }
 
+bool live_thread_name(const struct target *t, pid_t tid, char *buf, size_t cap)
+{
+	const struct live *l = (const struct live *)t;
+	char path[TID_NAME + 16];
+	ssize_t n;
+
+	task_file(path, tid, "comm");
+	_cleanup_close_ int fd = openat(l->task_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, buf, cap - 1);
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	return true;
+}
+
 char live_tid_state(const struct target *t, pid_t tid)
 {
 	const struct live *l = (const struct live *)t;

@@ -133,6 +133,11 @@ struct error *target_tids(const struct target *t, pid_t *tids, size_t *n)
 	return t->ops->tids(t, tids, n);
 }
 
+bool target_thread_name(const struct target *t, pid_t tid, char *buf, size_t cap)
+{
+	return cap && t->ops->thread_name && t->ops->thread_name(t, tid, buf, cap);
+}
+
 pid_t target_tid_from_inner(struct target *t, pid_t inner)
 {
 	return t->ops->tid_from_inner(t, inner);

@@ -139,6 +139,9 @@ pid_t target_tid_from_inner(struct target *t, pid_t inner);
  */
 bool target_thread_regs(const struct target *t, pid_t tid, struct regs *ret);
 
+/* What a thread calls itself (/proc/PID/task/TID/comm), without a line end. False: unknown. */
+bool target_thread_name(const struct target *t, pid_t tid, char *buf, size_t cap);
+
 /* /proc/PID/task/TID/schedstat */
 struct task_times {
 	uint64_t cpu_ns;	/* time on a CPU */

@@ -23,6 +23,8 @@ struct target_ops {
 	struct error *(*mapping_fd)(const struct target *t, const struct mapping *m, int *ret);
 	/* NULL: threads are captured, not read (a live process). */
 	bool (*thread_regs)(const struct target *t, pid_t tid, struct regs *ret);
+	/* NULL: threads have no names. */
+	bool (*thread_name)(const struct target *t, pid_t tid, char *buf, size_t cap);
 };
 
 /* Back ends embed this as their first member. */
