@@ -84,6 +84,9 @@ size_t image_phdr_read(struct image *img, const Elf64_Phdr *p, void *buf, size_t
 /* A pointer of the dynamic section as a link-time address: loaders put real ones into memory. */
 gaddr_t image_dynamic_address(const struct image *img, gaddr_t addr);
 
+/* symbols.c: a section header; false behind the last one, and where there are none. */
+bool image_section(struct image *img, uint64_t index, Elf64_Shdr *ret);
+
 /* bias.c: the place of the image, one of whose mappings is `m`; &err_notfound: that is no place. */
 struct error *image_place(const struct image *img, const struct mappings *maps,
 			  const struct mapping *m, uint64_t *ret);

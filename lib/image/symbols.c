@@ -20,7 +20,7 @@ enum {
 	NAME_MAX_BYTES = 256,		/* longer names are not looked for */
 };
 
-static bool section_read(struct image *img, uint64_t index, Elf64_Shdr *ret)
+bool image_section(struct image *img, uint64_t index, Elf64_Shdr *ret)
 {
 	const Elf64_Ehdr *h = &img->header;
 
@@ -33,10 +33,10 @@ static bool section_read(struct image *img, uint64_t index, Elf64_Shdr *ret)
 /* The symbol table and its names. */
 static bool symtab_find(struct image *img, Elf64_Shdr *symtab, Elf64_Shdr *strtab)
 {
-	for (uint64_t i = 0; section_read(img, i, symtab); i++)
+	for (uint64_t i = 0; image_section(img, i, symtab); i++)
 		if (symtab->sh_type == SHT_SYMTAB && symtab->sh_entsize == sizeof(Elf64_Sym) &&
 		    symtab->sh_offset <= INT64_MAX)
-			return section_read(img, symtab->sh_link, strtab) &&
+			return image_section(img, symtab->sh_link, strtab) &&
 			       strtab->sh_type == SHT_STRTAB && strtab->sh_offset <= INT64_MAX;
 	return false;
 }
