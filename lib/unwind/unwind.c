@@ -1,6 +1,6 @@
 /*
- * unwind.c: the walk as a whole. It keeps the output, decides what to do outside Go code and
- * names the ways a walk can end; a step over a Go frame is in unwind_go.c.
+ * unwind.c: the walk as a whole. It keeps the output and names the ways a walk can end; a step over
+ * a Go frame is in unwind_go.c, what to do outside Go code in unwind_c.c.
  *
  * A walk sees nothing but copied bytes and the program's own tables: no process, no clock. Each
  * step either appends a frame or ends the walk, so `cap` bounds the work whatever the bytes say.
@@ -10,13 +10,6 @@
 #include "unwind/unwind_impl.h"
 
 #include <string.h>
-
-enum {
-	LOWEST_CODE = 0x1000,		/* the first page is never mapped */
-};
-
-/* User addresses of a 64-bit CPU with four levels of page tables. */
-static const gaddr_t highest_code = (gaddr_t)1 << 47;
 
 static const char *const end_names[UNWIND_END_COUNT] = {
 	[UNWIND_COMPLETE]	= "complete",
@@ -68,11 +61,6 @@ bool walk_emit(struct walk *w, gaddr_t pc, enum pc_kind kind)
 	return true;
 }
 
-static bool place_holds(const struct unwind_place *p, gaddr_t sp)
-{
-	return p->lo <= sp && sp < p->hi;
-}
-
 bool walk_can_jump(const struct walk *w)
 {
 	const struct unwind_place *g = &w->start->goroutine;
@@ -96,25 +84,6 @@ void walk_set_bounds(struct walk *w)
 	w->at.hi = on_goroutine ? g->hi : 0;
 }
 
-/* Could there be code at pc at all? Decides between "C code" and "garbage". */
-static bool plausible_code(const struct walk *w, gaddr_t pc)
-{
-	return pc >= LOWEST_CODE && pc < highest_code && !place_holds(&w->at, pc);
-}
-
-/* The walk has come to code that is in no Go function. */
-static bool walk_native(struct walk *w)
-{
-	if (!plausible_code(w, w->at.pc))
-		return walk_end(w, UNWIND_NO_FUNCTION);
-	if (!walk_emit(w, w->at.pc, PC_NATIVE))
-		return false;
-	if (!w->start->in_c || !walk_can_jump(w))
-		return walk_end(w, UNWIND_NATIVE);
-	walk_jump(w);
-	return true;
-}
-
 static bool walk_step(struct walk *w)
 {
 	gaddr_t pc = go_pc_real(w->rt, w->at.pc);
@@ -136,7 +105,7 @@ size_t unwind(struct go_runtime *rt, const struct unwind_start *start,
 	bool on = true;
 
 	if (start->native_first)
-		on = walk_emit(&w, start->native_pc, PC_NATIVE);
+		on = walk_native_first(&w);
 	if (on && !start->at.pc)
 		on = walk_end(&w, start->native_first ? UNWIND_NATIVE : UNWIND_NOWHERE);
 	while (on)

@@ -15,6 +15,8 @@
 #include "go/goroutine.h"
 #include "target/tracer.h"
 
+struct native;		/* native.h */
+
 /*
  * What kind of pc it is decides how it may be looked up (goruntime facts, TRAP 1 and 2):
  * use pc_frame_lookup, never arithmetic of your own.
@@ -23,7 +25,11 @@ enum pc_kind {
 	PC_EXACT,	/* an instruction that was about to run: look up pc itself */
 	PC_RETURN,	/* a return address: the call is at pc - 1 */
 	PC_INJECTED,	/* the frame under an injected call (sigpanic, asyncPreempt): as EXACT */
-	PC_NATIVE,	/* in code that is no Go code; pc may be 0 when only "C code" is known */
+	/*
+	 * In code that is no Go code: look up pc itself (of a caller it is the last byte of its
+	 * call). 0: C code and no more is known, be it one frame or some.
+	 */
+	PC_NATIVE,
 	PC_GAP,		/* frames are missing here */
 };
 
@@ -56,6 +62,13 @@ struct unwind_start {
 	 * off the goroutine's stack (a signal that interrupted C), the goroutine goes on there.
 	 */
 	bool in_c;
+	/*
+	 * For the caller to set after unwind_start_thread; all may stay zero. With `native` C code is
+	 * walked frame by frame, else one PC_NATIVE frame stands for it (borrowed, as `regs`).
+	 */
+	struct native *native;
+	const struct regs *regs;	/* of the thread */
+	gaddr_t callbacks;		/* its g0's sched.sp: where the last Go function called from C left C */
 };
 
 struct unwind_memory {
@@ -78,7 +91,7 @@ enum unwind_end {
 
 const char *unwind_end_name(enum unwind_end end);
 
-/* Leaf first. Returns the number of frames (at most cap) and why it ended. Never allocates. */
+/* Leaf first. Returns the number of frames (at most cap) and why it ended. Only `native` allocates. */
 size_t unwind(struct go_runtime *rt, const struct unwind_start *start,
 	      const struct unwind_memory *mem, struct pc_frame *out, size_t cap, enum unwind_end *end);
 

@@ -143,6 +143,7 @@ static bool step_signal(struct walk *w, gaddr_t context)
 	if (!walk_read(w, context + UCONTEXT_PC, &pc) || !walk_read(w, context + UCONTEXT_SP, &sp))
 		return walk_end(w, UNWIND_NO_MEMORY);
 	w->at = (struct unwind_place){ .pc = pc, .sp = sp, .kind = PC_EXACT };
+	w->context = context;
 	walk_set_bounds(w);
 	w->first = true;
 	return true;
@@ -198,5 +199,7 @@ bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 		return traits & ROLE_SWITCH ? step_switch(w, traits) : walk_end(w, UNWIND_SPWRITE);
 	if (traits & ROLE_TOP)
 		return walk_end(w, UNWIND_COMPLETE);
-	return step_return(w, f, pc, traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN);
+	if (!step_return(w, f, pc, traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN))
+		return false;
+	return f->role != GO_FUNC_CGOCALLBACK || walk_callers_in_c(w, f, pc);
 }

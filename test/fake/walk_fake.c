@@ -28,6 +28,7 @@ static const struct go_fake_func functions[] = {
 	{ .name = "runtime.morestack", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.asmcgocall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.cgocallback", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAME(16) },
+	{ .name = "crosscall2", .flags = GO_FUNC_ASM, FRAME(0x48) },
 	{ .name = "runtime.gogo", .flags = GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.nanotime1", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAME(16) },
 	{ .name = "runtime.schedule", FRAME(16) },

@@ -1,0 +1,433 @@
+/*
+ * native.c: one walk over C frames. libunwind makes the steps; what it sees and when it has to
+ * stop is decided here.
+ *
+ * It is given a search table of one entry, that of the function at hand, which eh_frame.c has read
+ * through before: so it meets no table that it could stumble over. Where it would guess without a
+ * table (it follows frame pointers then), its answer is dropped. Each step must move the stack
+ * pointer up, and the words it may read for one step are counted, so a walk always ends.
+ *
+ * libunwind remembers how functions unwind (UNW_CACHE_GLOBAL: its lock is ours alone, as no other
+ * thread walks); it forgets when images come or go.
+ *
+ * Must not know Go; nor how the memory was copied.
+ *
+ * Upstream: libunwind 1.6 src/dwarf/Gparser.c, Gfind_proc_info-lsb.c, src/x86_64/Gstep.c.
+ */
+#include "unwind/native.h"
+
+#include <libunwind.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "image/eh_frame.h"
+
+/* Exported by libunwind's remote library, and in no header of it. */
+int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
+				       unw_proc_info_t *pi, int need_unwind_info, void *arg);
+
+enum {
+	WORDS_MAX = 64 * 1024,		/* read for one step: two records of 16 KiB, by the byte */
+	SIGNALS_MAX = 2,		/* frames made by the kernel that one walk passes */
+	FUNCTIONS_MAX = 64 * 1024,	/* pcs whose function is remembered; then anew */
+	WORD = sizeof(unw_word_t),
+};
+
+/* A function by its unwind table, at its real place. `image` NULL: there is no table for it. */
+struct function {
+	const struct mapped_image *image;
+	struct eh_entry entry;
+};
+
+struct native {
+	struct images *images;
+	unw_addr_space_t space;
+	struct map64 by_pc;			/* lookup pc -> index in functions */
+	struct function *functions;
+	uint32_t n, cap;
+	bool unknown_code;			/* a pc in no image was met */
+	bool may_refresh;
+	struct native_counts counts;
+	/* of the walk at hand: */
+	const struct unwind_memory *mem;
+	const struct dwarf_regs *regs;
+	uint32_t words;				/* left to read in this step */
+	bool in_tables;				/* records are being read, not what functions saved */
+	bool no_memory, no_table;		/* why libunwind was refused something */
+};
+
+/* ---- functions ---- */
+
+static struct function function_look(struct native *nv, gaddr_t pc)
+{
+	struct function f = { .image = images_find(nv->images, pc) };
+	gaddr_t bias;
+
+	if (!f.image)
+		nv->unknown_code = true;
+	if (!f.image || !f.image->image || !eh_frame_find(f.image->image, pc - f.image->bias, &f.entry))
+		return (struct function){ .image = NULL };
+	bias = f.image->bias;
+	f.entry.start += bias;
+	f.entry.end += bias;
+	f.entry.entry += bias;
+	f.entry.base += bias;
+	return f;
+}
+
+static void functions_forget(struct native *nv)
+{
+	map64_clear(&nv->by_pc);
+	nv->n = 0;
+}
+
+/* The function at pc; borrowed until the next question. NULL: there is no table for it. */
+static const struct function *function_at(struct native *nv, gaddr_t pc)
+{
+	uint32_t at = map64_get(&nv->by_pc, pc);
+	struct error *err;
+
+	if (at == MAP_NONE) {
+		if (nv->n == FUNCTIONS_MAX)
+			functions_forget(nv);
+		err = array_reserve(&nv->functions, &nv->cap, nv->n + 1, sizeof(*nv->functions));
+		if (!err)
+			err = map64_put(&nv->by_pc, pc, nv->n);
+		if (err)
+			return NULL;	/* no memory: as if it had no table */
+		at = nv->n++;
+		nv->functions[at] = function_look(nv, pc);
+	}
+	return nv->functions[at].image ? &nv->functions[at] : NULL;
+}
+
+static gaddr_t function_start(struct native *nv, gaddr_t pc)
+{
+	const struct function *f = function_at(nv, pc);
+
+	return f ? f->entry.start : 0;
+}
+
+/* ---- what libunwind asks ---- */
+
+static int find_proc_info(unw_addr_space_t space, unw_word_t pc, unw_proc_info_t *pi, int need_unwind_info,
+			  void *arg)
+{
+	struct native *nv = arg;
+	const struct function *f = function_at(nv, pc);
+	unw_dyn_info_t di = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
+	int ret;
+
+	nv->no_table = true;
+	if (!f)
+		return -UNW_ENOINFO;
+	di.start_ip = f->entry.start;
+	di.end_ip = f->entry.end;
+	di.u.rti.segbase = f->entry.base;
+	di.u.rti.table_data = f->entry.entry;
+	di.u.rti.table_len = 1;
+	nv->in_tables = true;
+	ret = UNW_OBJ(dwarf_search_unwind_table)(space, pc, &di, pi, need_unwind_info, arg);
+	nv->in_tables = false;
+	nv->no_table = ret < 0;
+	return ret;
+}
+
+/* libunwind frees what the function above made by itself. */
+static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *pi, void *arg)
+{
+	(void)space;
+	(void)pi;
+	(void)arg;
+}
+
+static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *ret, void *arg)
+{
+	(void)space;
+	(void)ret;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+static bool view_read(const struct unwind_memory *mem, gaddr_t addr, unw_word_t *ret)
+{
+	for (size_t i = 0; i < mem->n; i++) {
+		const struct mem_view *v = &mem->views[i];
+
+		if (addr < v->low || v->len < WORD || addr - v->low > v->len - WORD)
+			continue;
+		memcpy(ret, v->bytes + (addr - v->low), WORD);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * A word of a file. At the ends of a segment only a part of it may be there: records are read by
+ * the aligned word, whatever their bounds. What is writable may have changed since: in the file it
+ * counts for the tables alone (pointers to handlers, which nobody follows).
+ */
+static bool file_read(struct native *nv, gaddr_t addr, unw_word_t *ret)
+{
+	const struct mapped_image *m = images_find(nv->images, addr);
+	uint8_t bytes[WORD] = { 0 };
+	size_t got = 0, skipped;
+
+	if (!m || !m->image)
+		m = images_find(nv->images, addr + WORD - 1);
+	if (!m || !m->image)
+		return false;
+	for (skipped = 0; skipped < WORD && !got; skipped++) {
+		gaddr_t at = addr + skipped - m->bias;
+		const struct segment *s = image_segment_at(m->image, at);
+
+		if (s && (nv->in_tables || !(s->flags & SEGMENT_WRITE)))
+			got = image_read_some(m->image, at, bytes + skipped, WORD - skipped);
+	}
+	memcpy(ret, bytes, WORD);
+	return got > 0;
+}
+
+static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value, int write, void *arg)
+{
+	struct native *nv = arg;
+
+	(void)space;
+	if (write)
+		return -UNW_EINVAL;
+	if (!nv->words)
+		return -UNW_EUNSPEC;
+	nv->words--;
+	if ((!nv->in_tables && view_read(nv->mem, addr, value)) || file_read(nv, addr, value))
+		return 0;
+	nv->no_memory = true;
+	return -UNW_EINVAL;
+}
+
+static int access_reg(unw_addr_space_t space, unw_regnum_t reg, unw_word_t *value, int write, void *arg)
+{
+	const struct native *nv = arg;
+
+	(void)space;
+	if (write || reg < 0 || reg >= DWARF_REGS_MAX || !(nv->regs->known & (uint32_t)1 << reg))
+		return -UNW_EBADREG;
+	*value = nv->regs->v[reg];
+	return 0;
+}
+
+static int access_fpreg(unw_addr_space_t space, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)
+{
+	(void)space;
+	(void)reg;
+	(void)value;
+	(void)write;
+	(void)arg;
+	return -UNW_EBADREG;
+}
+
+static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *arg)
+{
+	(void)space;
+	(void)cursor;
+	(void)arg;
+	return -UNW_EINVAL;
+}
+
+static int get_proc_name(unw_addr_space_t space, unw_word_t addr, char *buf, size_t len, unw_word_t *offset,
+			 void *arg)
+{
+	(void)space;
+	(void)addr;
+	(void)buf;
+	(void)len;
+	(void)offset;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+/* ---- life ---- */
+
+struct error *native_create(struct images *images, struct native **ret)
+{
+	unw_accessors_t accessors = {
+		.find_proc_info = find_proc_info, .put_unwind_info = put_unwind_info,
+		.get_dyn_info_list_addr = get_dyn_info_list_addr, .access_mem = access_mem,
+		.access_reg = access_reg, .access_fpreg = access_fpreg, .resume = resume,
+		.get_proc_name = get_proc_name,
+	};
+	struct native *nv = calloc(1, sizeof(*nv));
+
+	if (!nv)
+		return &err_nomem;
+	nv->images = images;
+	map64_init(&nv->by_pc);
+	nv->space = unw_create_addr_space(&accessors, 0);
+	if (!nv->space) {
+		native_destroy(nv);
+		return &err_nomem;
+	}
+	unw_set_caching_policy(nv->space, UNW_CACHE_GLOBAL);
+	*ret = nv;
+	return NULL;
+}
+
+void native_destroy(struct native *nv)
+{
+	if (!nv)
+		return;
+	if (nv->space)
+		unw_destroy_addr_space(nv->space);
+	map64_deinit(&nv->by_pc);
+	free(nv->functions);
+	free(nv);
+}
+
+void native_allow_refresh(struct native *nv)
+{
+	nv->may_refresh = true;
+}
+
+/* Should the walk that has just ended be tried again, with the images that are mapped now? */
+static bool refreshed(struct native *nv)
+{
+	struct error *err;
+
+	if (!nv->unknown_code || !nv->may_refresh)
+		return false;
+	nv->unknown_code = nv->may_refresh = false;
+	functions_forget(nv);
+	unw_flush_cache(nv->space, 0, 0);
+	err = images_refresh(nv->images);
+	error_free(err);
+	return !err;
+}
+
+const struct native_counts *native_counts(const struct native *nv)
+{
+	return &nv->counts;
+}
+
+struct dwarf_regs native_regs(const struct regs *r)
+{
+	const struct arch *arch = arch_host();
+	struct dwarf_regs ret = { .known = 0 };
+
+	for (uint32_t i = 0; i < arch->dwarf_n; i++) {
+		memcpy(&ret.v[i], r->raw + arch->dwarf_raw[i], sizeof(ret.v[i]));
+		ret.known |= (uint32_t)1 << i;
+	}
+	return ret;
+}
+
+/* ---- the walk ---- */
+
+struct steps {
+	unw_cursor_t cursor;
+	gaddr_t pc, sp;
+	bool exact;		/* pc is an instruction to run, no return address */
+	uint32_t signals;
+};
+
+static bool steps_read(struct steps *s)
+{
+	unw_word_t pc, sp;
+
+	if (unw_get_reg(&s->cursor, UNW_REG_IP, &pc) || unw_get_reg(&s->cursor, UNW_REG_SP, &sp))
+		return false;
+	s->pc = pc;
+	s->sp = sp;
+	return true;
+}
+
+static gaddr_t steps_lookup(const struct steps *s)
+{
+	return s->exact ? s->pc : s->pc - 1;
+}
+
+/* Up by one frame. NATIVE_END_COUNT: it goes on. */
+static enum native_end step(struct native *nv, struct steps *s, bool signal_frame)
+{
+	gaddr_t before = s->sp;
+	int ret;
+
+	nv->words = WORDS_MAX;
+	nv->no_memory = nv->no_table = false;
+	ret = unw_step(&s->cursor);
+	if (nv->no_table)
+		return NATIVE_NO_TABLE;
+	if (nv->no_memory)
+		return NATIVE_NO_MEMORY;
+	if (ret == 0)
+		return NATIVE_BOTTOM;
+	if (ret < 0 || !steps_read(s) || (signal_frame && s->signals++ == SIGNALS_MAX))
+		return NATIVE_LOST;
+	/* What the kernel interrupted may stand on another stack. */
+	if (s->sp <= before && !signal_frame)
+		return NATIVE_LOST;
+	s->exact = signal_frame;
+	return s->pc ? NATIVE_END_COUNT : NATIVE_BOTTOM;
+}
+
+/*
+ * At its start libunwind looks for pc itself, also where it is a return address: that is the same
+ * function unless the call was its last instruction.
+ */
+static bool begins_well(struct native *nv, const struct native_start *start, gaddr_t pc)
+{
+	return !start->returned || function_start(nv, pc) == function_start(nv, pc - 1);
+}
+
+static enum native_end walk(struct native *nv, const struct native_start *start, struct steps *s,
+			    native_is_go *is_go, void *ctx, struct pc_frame *out, size_t cap, size_t *n)
+{
+	nv->words = WORDS_MAX;
+	if (unw_init_remote(&s->cursor, nv->space, nv) || !steps_read(s) || !begins_well(nv, start, s->pc))
+		return NATIVE_LOST;
+	s->exact = !start->returned;
+	for (;;) {
+		const struct function *f;
+		enum native_end end;
+
+		if (is_go(ctx, steps_lookup(s)))
+			return NATIVE_REACHED_GO;
+		if (*n == cap)
+			return NATIVE_DEPTH;
+		f = function_at(nv, steps_lookup(s));
+		/* A return address in no code at all is no frame; where the walk begins is one. */
+		if (!f && *n && !images_find(nv->images, steps_lookup(s)))
+			return NATIVE_NO_TABLE;
+		/* The kernel's frame was not called: its pc is where the handler returns to. */
+		out[(*n)++] = (struct pc_frame){ .pc = f && f->entry.signal_frame ? s->pc : steps_lookup(s),
+						 .kind = PC_NATIVE };
+		if (!f)
+			return NATIVE_NO_TABLE;
+		end = step(nv, s, f->entry.signal_frame);
+		if (end != NATIVE_END_COUNT)
+			return end;
+	}
+}
+
+enum native_end native_walk(struct native *nv, const struct native_start *start, const struct unwind_memory *mem,
+			    native_is_go *is_go, void *ctx, struct pc_frame *out, size_t cap, size_t *n,
+			    struct unwind_place *at)
+{
+	struct steps s;
+	enum native_end end;
+
+	nv->mem = mem;
+	nv->regs = &start->regs;
+	do {
+		s.signals = 0;
+		*n = 0;
+		end = walk(nv, start, &s, is_go, ctx, out, cap, n);
+	} while (refreshed(nv));
+	nv->mem = NULL;
+	nv->regs = NULL;
+	nv->counts.ends[end]++;
+	nv->counts.frames += *n;
+	if (end == NATIVE_REACHED_GO)
+		*at = (struct unwind_place){ .pc = s.pc, .sp = s.sp, .kind = s.exact ? PC_EXACT : PC_RETURN };
+	return end;
+}
