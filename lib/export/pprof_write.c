@@ -23,6 +23,9 @@ struct function_key {
 /* The first word of a location key that names a string and not frames. */
 enum { PSEUDO = UINT32_MAX };
 
+/* The mapping of the program's own file; those of images with C code follow it. */
+enum { PROGRAM = 1 };
+
 struct writer {
 	ProtobufCBuffer base;		/* what protobuf-c appends to: first member */
 	const struct pprof *x;
@@ -49,6 +52,13 @@ static void emit(struct writer *w, const Pprof__Profile *fragment)
 }
 
 /* ---- tables ---- */
+
+static bool is_program(const struct writer *w, const struct profile_image *image)
+{
+	const char *exe = profile_meta(w->x->profile)->exe;
+
+	return exe && strcmp(profile_string_get(w->x->profile, image->path), exe) == 0;
+}
 
 static struct error *string_index(struct writer *w, const char *s, uint32_t *ret)
 {
@@ -261,6 +271,17 @@ static struct error *pseudo_line(struct writer *w, uint32_t string, Pprof__Line 
 	return name ? function_of(w, name, "", 0, &line->function_id) : &err_nomem;
 }
 
+/* The mapping of a location, by the first of its frames: the program's file or an image with C code. */
+static uint64_t mapping_of(const struct writer *w, profile_id frame)
+{
+	const struct profile *p = w->x->profile;
+	const struct profile_image *image = profile_image_get(p, profile_image_of(p, frame));
+
+	if (!image || is_program(w, image))
+		return PROGRAM;
+	return PROGRAM + 1 + profile_image_of(p, frame);
+}
+
 static struct error *write_location(struct writer *w, uint32_t i)
 {
 	Pprof__Profile fragment = PPROF__PROFILE__INIT;
@@ -283,7 +304,7 @@ static struct error *write_location(struct writer *w, uint32_t i)
 	if (err)
 		return err;
 	location.id = (uint64_t)i + 1;
-	location.mapping_id = 1;
+	location.mapping_id = key[0] == PSEUDO ? PROGRAM : mapping_of(w, key[0]);
 	location.line = line_list;
 	location.n_line = n;
 	fragment.location = list;
@@ -387,25 +408,58 @@ static struct error *write_types(struct writer *w)
 	return NULL;
 }
 
-static struct error *write_mapping(struct writer *w)
+static void emit_mapping(struct writer *w, Pprof__Mapping *mapping)
 {
-	const char *exe = profile_meta(w->x->profile)->exe;
 	Pprof__Profile fragment = PPROF__PROFILE__INIT;
-	Pprof__Mapping mapping = PPROF__MAPPING__INIT, *list[] = { &mapping };
+
+	/* Where this is true, pprof has nothing to look up in the file: no address is told. */
+	mapping->has_functions = true;
+	fragment.mapping = &mapping;
+	fragment.n_mapping = 1;
+	emit(w, &fragment);
+}
+
+static struct error *write_image(struct writer *w, uint32_t i)
+{
+	const struct profile *p = w->x->profile;
+	const struct profile_image *image = profile_image_get(p, i);
+	Pprof__Mapping mapping = PPROF__MAPPING__INIT;
+	uint32_t file, id;
+	struct error *err = string_index(w, profile_string_get(p, image->path), &file);
+
+	if (!err)
+		err = string_index(w, profile_string_get(p, image->build_id), &id);
+	if (err)
+		return err;
+	mapping.id = PROGRAM + 1 + i;
+	mapping.memory_start = image->start;
+	mapping.memory_limit = image->end;
+	mapping.file_offset = image->offset;
+	mapping.filename = file;
+	mapping.build_id = id;
+	mapping.has_filenames = mapping.has_line_numbers = mapping.has_inline_frames = image->lines;
+	emit_mapping(w, &mapping);
+	return NULL;
+}
+
+static struct error *write_mappings(struct writer *w)
+{
+	const struct profile *p = w->x->profile;
+	const char *exe = profile_meta(p)->exe;
+	Pprof__Mapping mapping = PPROF__MAPPING__INIT;
 	uint32_t file;
 	struct error *err = string_index(w, exe ? exe : "", &file);
 
 	if (err)
 		return err;
-	mapping.id = 1;
+	mapping.id = PROGRAM;
 	mapping.filename = file;
-	/* All true: pprof has nothing to look up in the file. */
-	mapping.has_functions = mapping.has_filenames = true;
-	mapping.has_line_numbers = mapping.has_inline_frames = true;
-	fragment.mapping = list;
-	fragment.n_mapping = 1;
-	emit(w, &fragment);
-	return NULL;
+	mapping.has_filenames = mapping.has_line_numbers = mapping.has_inline_frames = true;
+	emit_mapping(w, &mapping);
+	for (uint32_t i = 0; i < profile_image_count(p) && !err; i++)
+		if (!is_program(w, profile_image_get(p, i)))
+			err = write_image(w, i);
+	return err;
 }
 
 static struct error *write_comment(struct writer *w, struct buf *line)
@@ -477,7 +531,7 @@ static struct error *write_all(struct writer *w)
 	if (!err)
 		err = write_types(w);
 	if (!err)
-		err = write_mapping(w);
+		err = write_mappings(w);
 	if (!err)
 		err = write_comments(w);
 	if (!err)

@@ -61,6 +61,16 @@ enum {
 	PROFILE_STACK_EMPTY = 0,
 };
 
+/* ---- images: files that hold the C code of frames ---- */
+
+struct profile_image {
+	profile_id name;		/* string: the `module` of its frames (those flagged NATIVE) */
+	profile_id path, build_id;	/* strings; 0 unknown */
+	uint64_t start, end;		/* where its code stands in the process */
+	uint64_t offset;		/* in the file, of `start` */
+	bool lines;			/* its frames have files and lines, where the compiler told them */
+};
+
 /* ---- goroutines and threads ---- */
 
 /* Keys: the goid; for a thread without a goroutine PROFILE_THREAD_KEY + its tid. */
@@ -129,6 +139,9 @@ struct error *profile_stack(struct profile *p, const profile_id *frames, uint32_
 struct error *profile_labels(struct profile *p, const struct profile_label *v, uint32_t n,
 			     profile_id *ret);
 
+/* An image. Of several of one name the first is kept. */
+struct error *profile_image(struct profile *p, const struct profile_image *image);
+
 /* Looking up; ids come from this store. Borrowed, valid as long as the store. */
 const char *profile_string_get(const struct profile *p, profile_id id);
 const struct profile_frame *profile_frame_get(const struct profile *p, profile_id id);
@@ -139,6 +152,11 @@ uint32_t profile_string_count(const struct profile *p);
 uint32_t profile_frame_count(const struct profile *p);
 uint32_t profile_stack_count(const struct profile *p);
 uint32_t profile_labels_count(const struct profile *p);
+/* In the order in which they were told; borrowed until the next profile_image. NULL: no such one. */
+uint32_t profile_image_count(const struct profile *p);
+const struct profile_image *profile_image_get(const struct profile *p, uint32_t i);
+/* The image of a frame's C code, as an index; profile_image_count(p) when it has none. */
+uint32_t profile_image_of(const struct profile *p, profile_id frame);
 
 /*
  * First mention of a key in the store; later calls for the same key change nothing until it is

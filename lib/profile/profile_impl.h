@@ -31,6 +31,8 @@ struct intern {
 struct tables {
 	struct arena arena;
 	struct intern strings, frames, stacks, labels;
+	struct profile_image *images;
+	uint32_t n_images, cap_images;
 	uint32_t *scratch;	/* keys are put together here */
 	size_t scratch_cap;
 };

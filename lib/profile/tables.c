@@ -117,6 +117,7 @@ void tables_deinit(struct tables *t)
 	intern_deinit(&t->stacks);
 	intern_deinit(&t->labels);
 	arena_deinit(&t->arena);
+	free(t->images);
 	free(t->scratch);
 }
 

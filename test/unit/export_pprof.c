@@ -379,6 +379,69 @@ static void failures_come_back(void **state)
 	world_deinit(&other);
 }
 
+static const Pprof__Mapping *mapping_of(const Pprof__Profile *p, const char *function)
+{
+	for (size_t i = 0; i < p->n_location; i++) {
+		const Pprof__Function *f = p->function[p->location[i]->line[0]->function_id - 1];
+
+		if (strcmp(p->string_table[f->name], function) == 0) {
+			for (size_t k = 0; k < p->n_mapping; k++)
+				if (p->mapping[k]->id == p->location[i]->mapping_id)
+					return p->mapping[k];
+			fail_msg("%s is in a mapping that is not there", function);
+		}
+	}
+	fail_msg("no %s", function);
+	return NULL;
+}
+
+static void add_image(struct world *w, const char *name, const char *path, const char *id, bool lines)
+{
+	const struct profile_image image = { text(w, name), text(w, path), text(w, id), 0x1000, 0x2000, 0x100, lines };
+
+	must(profile_image(w->p, &image));
+}
+
+static void images_have_mappings(void **state)
+{
+	struct world w;
+	profile_id f[5];
+	Pprof__Profile *p;
+	const Pprof__Mapping *m;
+
+	(void)state;
+	world_init(&w);
+	f[0] = frame(&w, "libc.so.6", "malloc", 1, PROFILE_FRAME_NATIVE);
+	f[1] = frame(&w, "libz.so.1", "inflate", 1, PROFILE_FRAME_NATIVE);
+	f[2] = frame(&w, "app", "c_function", 1, PROFILE_FRAME_NATIVE);
+	f[3] = frame(&w, "unknown.so", "other", 1, PROFILE_FRAME_NATIVE);
+	f[4] = frame(&w, "main", "main", 1, PROFILE_FRAME_IN_APP);
+	add_image(&w, "app", "/srv/app", "", true);	/* the program itself */
+	add_image(&w, "libc.so.6", "/lib/libc.so.6", "0123abcd", true);
+	add_image(&w, "libz.so.1", "/lib/libz.so.1", "", false);
+	p = profile_of_stack(&w, f, 5, PROFILE_STACK_COMPLETE, PROFILE_WALL);
+	assert_int_equal(p->n_mapping, 3);
+	m = mapping_of(p, "libc.so.6.malloc");
+	assert_string_equal(p->string_table[m->filename], "/lib/libc.so.6");
+	assert_string_equal(p->string_table[m->build_id], "0123abcd");
+	assert_int_equal(m->memory_start, 0x1000);
+	assert_int_equal(m->memory_limit, 0x2000);
+	assert_int_equal(m->file_offset, 0x100);
+	assert_true(m->has_functions && m->has_filenames && m->has_line_numbers && m->has_inline_frames);
+	m = mapping_of(p, "libz.so.1.inflate");
+	assert_string_equal(p->string_table[m->filename], "/lib/libz.so.1");
+	assert_string_equal(p->string_table[m->build_id], "");
+	assert_true(m->has_functions && !m->has_filenames && !m->has_line_numbers && !m->has_inline_frames);
+	/* C code of the program itself, of an image nobody told of, and Go code: all in the program's. */
+	m = mapping_of(p, "main.main");
+	assert_string_equal(p->string_table[m->filename], "/srv/app");
+	assert_int_equal(m->id, 1);
+	assert_ptr_equal(mapping_of(p, "app.c_function"), m);
+	assert_ptr_equal(mapping_of(p, "unknown.so.other"), m);
+	pprof__profile__free_unpacked(p, NULL);
+	world_deinit(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +449,7 @@ int main(void)
 		cmocka_unit_test(sums_over_windows),
 		cmocka_unit_test(inlined_frames_share_a_location),
 		cmocka_unit_test(missing_callers_are_marked),
+		cmocka_unit_test(images_have_mappings),
 		cmocka_unit_test(modes),
 		cmocka_unit_test(failures_come_back),
 	};

@@ -160,6 +160,38 @@ static void meta_is_copied(void **state)
 	world_deinit(&w);
 }
 
+static void images_by_name(void **state)
+{
+	struct world w;
+	struct profile_image a = { .start = 0x1000, .end = 0x2000, .offset = 0x100, .lines = true }, b;
+	profile_id in_c, in_go, elsewhere;
+	struct error *err;
+
+	(void)state;
+	world_init(&w);
+	in_c = frame(&w, "libc.so.6", "malloc", 1, PROFILE_FRAME_NATIVE);
+	in_go = frame(&w, "libc.so.6", "malloc", 1, 0);
+	elsewhere = frame(&w, "libm.so.6", "sin", 1, PROFILE_FRAME_NATIVE);
+	assert_int_equal(profile_image_of(w.p, in_c), 0);
+	assert_null(profile_image_get(w.p, 0));
+	a.name = text(&w, "libc.so.6");
+	a.path = text(&w, "/lib/libc.so.6");
+	b = a;
+	must(profile_image(w.p, &a));
+	b.path = text(&w, "/other/libc.so.6");
+	must(profile_image(w.p, &b));	/* the first one stays */
+	assert_int_equal(profile_image_count(w.p), 1);
+	assert_memory_equal(profile_image_get(w.p, 0), &a, sizeof(a));
+	assert_int_equal(profile_image_of(w.p, in_c), 0);
+	assert_int_equal(profile_image_of(w.p, in_go), 1);
+	assert_int_equal(profile_image_of(w.p, elsewhere), 1);
+	b.name = profile_string_count(w.p);
+	err = profile_image(w.p, &b);
+	assert_int_equal(err->kind, ERROR_INTERNAL);
+	error_free(err);
+	world_deinit(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +201,7 @@ int main(void)
 		cmocka_unit_test(labels_sorted_and_kept_apart),
 		cmocka_unit_test(unsound_content_is_refused),
 		cmocka_unit_test(meta_is_copied),
+		cmocka_unit_test(images_by_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
