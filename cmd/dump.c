@@ -165,7 +165,7 @@ static struct error *open_all(struct dump *d)
 	if (!err && !target_is_core(d->target))
 		err = tracer_create(&d->tracer);
 	if (!err)
-		err = naming_open(d->target, d->rt, &d->symbols);
+		err = naming_open(d->target, d->rt, NULL, &d->symbols);
 	return err;
 }
 

@@ -67,6 +67,11 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.group = group_capture, .offset = AT(system),
 		.help = "the Go runtime's own goroutines too",
 	},
+	[OPTION_NO_NATIVE] = {
+		.name = "no-native", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,
+		.group = group_capture, .offset = AT(no_native),
+		.help = "no frames of C code: one [C] stands for all of them",
+	},
 	[OPTION_RUNTIME] = {
 		.name = "runtime", .argument = "FILE", .type = OPTION_TYPE_STRING,
 		.commands = COMMAND_RECORDING | COMMAND_DUMP | COMMAND_INFO,

@@ -22,6 +22,7 @@ enum option_id {
 	OPTION_MODE,
 	OPTION_DEPTH,
 	OPTION_SYSTEM,
+	OPTION_NO_NATIVE,
 	OPTION_RUNTIME,
 	OPTION_STRICT,
 	OPTION_DURATION,
@@ -59,6 +60,7 @@ struct options {
 	uint64_t mode;			/* enum profile_mode */
 	uint64_t depth;			/* frames */
 	bool system;
+	bool no_native;
 	const char *runtime;		/* of several runtimes this one; NULL: there is only one */
 	bool strict;			/* refuse instead of restricted mode */
 	uint64_t duration;		/* ns; 0 = no limit */

@@ -2,14 +2,19 @@
  * hold.c: what is copied while a thread is held, and nothing else: no allocation, no lock, no
  * look-up of a name. Two or three reads, a few microseconds.
  *
- *	note:   [ m ][ current g ][ mark of its labels ]
+ *	note:   [ m ][ current g ][ mark of its labels ] ... [ g0's sched.sp ]
  *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
- *	        3. the system stack, when SP stands on the signal stack
+ *	        3. the thread's own stack, when SP stands on the signal stack, or on the goroutine's
+ *	           and C functions have called into Go
  *
  * SP stands elsewhere when the thread is on its system stack (systemstack, mcall, morestack, the
  * vDSO, C code) or on its signal stack. Then the goroutine goes on where it was left: the vDSO
  * call's SP, the system call's, or the saved scheduler SP. Which of them holds is decided when the
  * copy is walked (lib/unwind/start.c); here the lowest of them is where the copy begins.
+ *
+ * C frames are larger than Go's and nothing tells how many there are: of a thread's own stack more is
+ * copied where a call into C is in progress, or the thread was made by C. Threads of programs that
+ * call no C are held as briefly as ever.
  */
 #include <string.h>
 
@@ -21,12 +26,63 @@ enum {
 	TOP_BYTES = 16 * 1024,	/* of a goroutine's stack when nothing says how much is used */
 };
 
-struct hold_plan hold_plan_make(const struct reader *r)
+struct hold_plan hold_plan_make(const struct reader *r, bool native)
 {
-	struct hold_plan plan = { .layout = *r->layout, .g_span = r->g_span, .m_span = r->m_span };
+	struct hold_plan plan = { .layout = *r->layout, .g_span = r->g_span, .m_span = r->m_span,
+				  .native = native && r->goroutines };
 
 	return plan;
 }
+
+/* ---- which part of the thread's own stack ---- */
+
+/* The thread's own stack, if there may be C frames on it. */
+struct own_stack {
+	bool wanted;
+	gaddr_t end;		/* not to be read beyond */
+	gaddr_t callbacks;	/* where C has called into Go, the innermost such call */
+};
+
+/* The last bytes of the note. */
+static uint8_t *callbacks_note(struct capture *c)
+{
+	return c->note + sizeof(c->note) - sizeof(gaddr_t);
+}
+
+gaddr_t hold_read_callbacks(const struct capture *c)
+{
+	gaddr_t v;
+
+	memcpy(&v, c->note + sizeof(c->note) - sizeof(v), sizeof(v));
+	return v;
+}
+
+/*
+ * Threads that Go made have a stack of known bounds; of those that C made the runtime guesses them
+ * (a goroutine without a start function is theirs), and above the call into Go are C frames.
+ */
+static struct own_stack own_stack(const struct target *t, const struct hold_plan *plan, struct capture *c,
+				  const struct m_look *m, const struct g_look *g)
+{
+	struct own_stack own = { .wanted = plan->native && (m->ncgo > 0 || (g && !g->startpc)) };
+	struct span v[] = {
+		{ .addr = m->g0 + (gaddr_t)plan->layout.f[GO_G_STACK_HI].offset, .buf = &own.end,
+		  .len = sizeof(own.end) },
+		{ .addr = m->g0 + (gaddr_t)plan->layout.f[GO_G_SCHED_SP].offset, .buf = &own.callbacks,
+		  .len = sizeof(own.callbacks) },
+	};
+
+	if (!own.wanted)
+		return own;
+	if (target_read_v(t, v, 2) || v[1].done != v[1].len || (g && !g->startpc))
+		own.end = UINT64_MAX;
+	if (v[1].done != v[1].len)
+		own.callbacks = 0;
+	memcpy(callbacks_note(c), &own.callbacks, sizeof(own.callbacks));
+	return own;
+}
+
+/* ---- copying ---- */
 
 static void add_view(struct capture *c, gaddr_t low, const uint8_t *bytes, size_t len)
 {
@@ -50,6 +106,8 @@ static void copy_goroutine_stack(const struct target *t, struct capture *c, cons
 		low = g->stack_hi - g->stack_lo < TOP_BYTES ? g->stack_lo : g->stack_hi - TOP_BYTES;
 	s.addr = low;
 	s.len = g->stack_hi - low;
+	if (s.len > HOLD_STACK_BYTES)
+		s.len = HOLD_STACK_BYTES;
 	if (s.len > CAPTURE_BYTES - used)
 		s.len = CAPTURE_BYTES - used;
 	if (!s.len || target_read_v(t, &s, 1))
@@ -67,8 +125,8 @@ static void copy_rest(const struct target *t, struct capture *c, gaddr_t limit)
 	if (next >= limit)
 		return;
 	s.len = limit - next;
-	if (s.len > CAPTURE_BYTES - view->len)
-		s.len = CAPTURE_BYTES - view->len;
+	if (s.len > HOLD_STACK_BYTES - view->len)
+		s.len = HOLD_STACK_BYTES - view->len;
 	if (!target_read_v(t, &s, 1))
 		view->len += s.done;
 }
@@ -88,27 +146,6 @@ struct bounds {
 	gaddr_t lo, hi;		/* as stack.lo and stack.hi stand in a g */
 };
 
-/* SP on the signal stack: what was interrupted may be the scheduler, on the system stack. */
-static void copy_interrupted(const struct target *t, struct capture *c, const struct hold_plan *plan,
-			     const struct m_look *m)
-{
-	struct bounds system = { 0 }, signal = { 0 };
-	gaddr_t at = plan->layout.f[GO_G_STACK_LO].offset;
-	struct span v[] = {
-		{ .addr = m->g0 + at, .buf = &system, .len = sizeof(system) },
-		{ .addr = m->gsignal + at, .buf = &signal, .len = sizeof(signal) },
-	};
-	struct span top = { .buf = c->bytes + c->views[0].len, .len = SYSTEM_BYTES };
-
-	if (!m->gsignal || target_read_v(t, v, 2) || v[1].done != sizeof(signal))
-		return;
-	if (c->regs.sp < signal.lo || c->regs.sp >= signal.hi || system.hi < SYSTEM_BYTES)
-		return;
-	top.addr = system.hi - SYSTEM_BYTES;
-	if (!target_read_v(t, &top, 1))
-		add_view(c, top.addr, top.buf, top.done);
-}
-
 static size_t used_bytes(const struct capture *c)
 {
 	size_t used = 0;
@@ -118,19 +155,88 @@ static size_t used_bytes(const struct capture *c)
 	return used;
 }
 
+/* A part of a stack as a view of its own. */
+static void copy_part(const struct target *t, struct capture *c, gaddr_t low, gaddr_t end, size_t most)
+{
+	size_t used = used_bytes(c);
+	struct span s = { .addr = low, .buf = c->bytes + used, .len = most };
+
+	if (low >= end)
+		return;
+	if (s.len > end - low)
+		s.len = end - low;
+	if (s.len > CAPTURE_BYTES - used)
+		s.len = CAPTURE_BYTES - used;
+	if (!target_read_v(t, &s, 1))
+		add_view(c, low, s.buf, s.done);
+}
+
+/*
+ * The sp that a signal interrupted: the kernel's frame for the handler lies in the copy, and names
+ * the signal stack that it runs on. 0: not found.
+ */
+static gaddr_t interrupted_sp(const struct capture *c, const struct bounds *signal)
+{
+	const struct arch *arch = arch_host();
+	const struct mem_view *v = &c->views[0];
+	size_t stack = arch->ucontext_stack, sp_at = arch->dwarf_ucontext[arch->dwarf_sp];
+	gaddr_t base, sp;
+	uint64_t size;
+
+	for (size_t at = 0; at + sp_at + sizeof(sp) <= v->len && at + stack + 16 + sizeof(size) <= v->len; at += 8) {
+		memcpy(&base, v->bytes + at + stack, sizeof(base));
+		memcpy(&size, v->bytes + at + stack + 16, sizeof(size));
+		if (base != signal->lo || size != signal->hi - signal->lo)
+			continue;
+		memcpy(&sp, v->bytes + at + sp_at, sizeof(sp));
+		return sp;
+	}
+	return 0;
+}
+
+/* SP on the signal stack: what was interrupted may be C code or the scheduler, on the thread's own. */
+static void copy_interrupted(const struct target *t, struct capture *c, const struct hold_plan *plan,
+			     const struct m_look *m, const struct g_look *g, const struct own_stack *own)
+{
+	struct bounds system = { 0 }, signal = { 0 };
+	gaddr_t sp, at = plan->layout.f[GO_G_STACK_LO].offset;
+	struct span v[] = {
+		{ .addr = m->g0 + at, .buf = &system, .len = sizeof(system) },
+		{ .addr = m->gsignal + at, .buf = &signal, .len = sizeof(signal) },
+	};
+
+	if (!m->gsignal || target_read_v(t, v, 2) || v[1].done != sizeof(signal))
+		return;
+	if (c->regs.sp < signal.lo || c->regs.sp >= signal.hi || system.hi < SYSTEM_BYTES)
+		return;
+	sp = own->wanted ? interrupted_sp(c, &signal) : 0;
+	/* Go code, perhaps called from C: its own stack comes next, this is for its callers. */
+	if (g && sp >= g->stack_lo && sp < g->stack_hi)
+		sp = own->callbacks;
+	if (sp)
+		copy_part(t, c, sp, own->end, HOLD_STACK_BYTES / 2);	/* room for the goroutine's is left */
+	else
+		copy_part(t, c, system.hi - SYSTEM_BYTES, system.hi, SYSTEM_BYTES);
+}
+
 static void copy_stacks(const struct target *t, const struct hold_plan *plan, struct capture *c,
 			const struct m_look *m, const struct g_look *g)
 {
-	gaddr_t sp = c->regs.sp;
+	struct own_stack own = own_stack(t, plan, c, m, g);
+	gaddr_t sp = c->regs.sp, end = sp + SYSTEM_BYTES;
 
 	if (g && c->n_views && sp >= g->stack_lo && sp < g->stack_hi) {
 		copy_own(t, c, g->stack_hi);
+		if (own.callbacks)
+			copy_part(t, c, own.callbacks, own.end, HOLD_STACK_BYTES);
 		return;
 	}
+	if (own.wanted)
+		end = own.end > sp ? own.end : sp + HOLD_STACK_BYTES;
 	if (c->n_views && c->views[0].len == FIRST_BYTES)
-		copy_rest(t, c, sp + SYSTEM_BYTES);
+		copy_rest(t, c, end);
 	if (c->n_views)
-		copy_interrupted(t, c, plan, m);
+		copy_interrupted(t, c, plan, m, g, &own);
 	if (g)
 		copy_goroutine_stack(t, c, g, m, used_bytes(c));
 }
@@ -183,10 +289,13 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 	struct m_look m;
 	struct g_look g;
 
-	if (plan->m_span + plan->g_span + sizeof(uint64_t) > sizeof(c->note) ||
+	memset(callbacks_note(c), 0, sizeof(gaddr_t));
+	if (plan->m_span + plan->g_span + 2 * sizeof(uint64_t) > sizeof(c->note) ||
 	    target_read_v(t, v, !rq->hint[0] ? 1 : rq->hint[1] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);
+	if (!rq->hint[0] && plan->native && v[0].done == FIRST_BYTES)
+		copy_rest(t, c, c->regs.sp + HOLD_STACK_BYTES);
 	if (!rq->hint[0] || v[1].done != plan->m_span)
 		return;
 	c->note_len = plan->m_span;

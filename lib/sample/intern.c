@@ -13,6 +13,7 @@
 #include "go/pclntab.h"
 #include "sample/naming.h"
 #include "sample/sample_impl.h"
+#include "symbol/native_names.h"
 
 /* The store ids of one pc's logical frames. */
 struct frame_list {
@@ -32,7 +33,7 @@ enum {
 };
 
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
-			  struct profile *p)
+			  struct images *images, struct profile *p)
 {
 	*in = (struct intern){ .rt = rt, .profile = p };
 	arena_init(&in->arena);
@@ -44,7 +45,7 @@ struct error *intern_init(struct intern *in, const struct target *t, struct go_r
 	in->scratch = malloc(sizeof(*in->scratch));
 	if (!in->scratch)
 		return &err_nomem;
-	return naming_open(t, rt, &in->symbols);
+	return naming_open(t, rt, images, &in->symbols);
 }
 
 void intern_deinit(struct intern *in)
@@ -88,6 +89,27 @@ static struct error *intern_frame(struct intern *in, const struct symbol_frame *
 	return profile_frame(in->profile, &pf, ret);
 }
 
+/* Images whose code was named for the first time. */
+static struct error *tell_images(struct intern *in)
+{
+	for (; in->n_images < symbols_image_count(in->symbols); in->n_images++) {
+		const struct native_image *image = symbols_image(in->symbols, in->n_images);
+		struct profile_image pi = { .start = image->start, .end = image->end, .offset = image->offset,
+					    .lines = image->lines };
+		struct error *err = intern_text(in, image->name, &pi.name);
+
+		if (!err)
+			err = intern_text(in, image->path, &pi.path);
+		if (!err)
+			err = intern_text(in, image->build_id, &pi.build_id);
+		if (!err)
+			err = profile_image(in->profile, &pi);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
 /* Frames of one pc. The kind is part of the key: it decides how the pc is looked up. */
 static struct error *frames_of(struct intern *in, const struct pc_frame *f, const struct frame_list **ret)
 {
@@ -103,6 +125,8 @@ static struct error *frames_of(struct intern *in, const struct pc_frame *f, cons
 		return NULL;
 	}
 	err = naming_expand(in->symbols, in->rt, f, &frames, &n);
+	if (!err)
+		err = tell_images(in);
 	if (!err)
 		err = array_reserve(&in->frame_lists, &in->cap_lists, in->n_lists + 1,
 				    sizeof(*in->frame_lists));
@@ -377,16 +401,28 @@ struct error *intern_track(struct intern *in, const struct g_look *g, bool syste
 	return profile_track(in->profile, &info);
 }
 
-struct error *intern_thread_track(struct intern *in, uint64_t key, enum thread_kind kind)
+/* "[non-Go] name": threads that C made have names of their own, which help more than their numbers. */
+static struct error *thread_entry(struct intern *in, const struct target *t, pid_t tid, enum thread_kind kind,
+				  profile_id *ret)
 {
-	static const char *const names[] = {
+	static const char *const kinds[] = {
 		[THREAD_GO] = "[Go runtime]", [THREAD_NON_GO] = "[non-Go]", [THREAD_UNKNOWN] = "[thread]",
 	};
+	char name[32], text[sizeof(name) + 16];
+
+	if (kind != THREAD_NON_GO || !target_thread_name(t, tid, name, sizeof(name)) || !*name)
+		return intern_text(in, kinds[kind], ret);
+	snprintf(text, sizeof(text), "%s %s", kinds[kind], name);
+	return intern_text(in, text, ret);
+}
+
+struct error *intern_thread_track(struct intern *in, const struct target *t, uint64_t key, enum thread_kind kind)
+{
 	struct profile_track_info info = { .key = key, .system = kind == THREAD_GO };
 	struct error *err;
 
 	if (profile_has_track(in->profile, key))
 		return NULL;
-	err = intern_text(in, names[kind], &info.entry);
+	err = thread_entry(in, t, (pid_t)(key - PROFILE_THREAD_KEY), kind, &info.entry);
 	return err ? err : profile_track(in->profile, &info);
 }

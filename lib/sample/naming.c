@@ -33,14 +33,15 @@ static struct error *find_vdso(struct symbols *s, const struct target *t)
 	return NULL;
 }
 
-struct error *naming_open(const struct target *t, struct go_runtime *rt, struct symbols **ret)
+struct error *naming_open(const struct target *t, struct go_runtime *rt, struct images *images,
+			  struct symbols **ret)
 {
 	struct symbols *s;
 	struct error *err = symbols_create(rt, &s);
 
 	if (err)
 		return err;
-	err = find_vdso(s, t);
+	err = images ? symbols_set_images(s, images) : find_vdso(s, t);
 	if (err) {
 		symbols_destroy(s);
 		return err;

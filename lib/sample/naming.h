@@ -8,8 +8,12 @@
 #include "target/target.h"
 #include "unwind/unwind.h"
 
-/* Symbols of a runtime that also know where the target's vDSO stands. Free with symbols_destroy. */
-struct error *naming_open(const struct target *t, struct go_runtime *rt, struct symbols **ret);
+/*
+ * Symbols of a runtime that also know where the target's vDSO stands, and with `images` (borrowed;
+ * may be NULL) the names of C code. Free with symbols_destroy.
+ */
+struct error *naming_open(const struct target *t, struct go_runtime *rt, struct images *images,
+			  struct symbols **ret);
 
 /* How the symbols look up a pc of this kind; part of the key of whoever caches frames by pc. */
 enum symbol_pc naming_how(enum pc_kind kind);

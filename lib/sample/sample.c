@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "sample/sampler_impl.h"
 
 enum {
@@ -23,6 +24,20 @@ enum {
 
 /* ---- life ---- */
 
+/* Without the list of images there are no C frames; that is no reason to see nothing at all. */
+static struct error *init_native(struct sampler *s)
+{
+	struct error *err = images_create(s->reader.target, &s->images);
+
+	if (!err)
+		err = native_create(s->images, &s->native);
+	if (!err || error_is_fatal(err))
+		return err;
+	log_info("native", "no C frames: %s", err->what);
+	error_free(err);
+	return NULL;
+}
+
 static struct error *init_parts(struct sampler *s)
 {
 	const struct look_source_parts parts = {
@@ -32,12 +47,14 @@ static struct error *init_parts(struct sampler *s)
 	struct error *err;
 
 	err = gs_init(&s->gs);
+	if (!err && s->options.native)
+		err = init_native(s);
 	if (!err)
 		err = threads_init(&s->threads, &s->reader);
 	if (!err)
 		err = threads_update(&s->threads, &s->reader, s->tracer);
 	if (!err)
-		err = intern_init(&s->intern, s->reader.target, s->reader.rt, s->profile);
+		err = intern_init(&s->intern, s->reader.target, s->reader.rt, s->images, s->profile);
 	if (!err)
 		err = stack_reader_create(s->options.depth, &s->stacks);
 	if (!err)
@@ -72,7 +89,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->tracer = parts->tracer;
 	s->profile = parts->profile;
 	s->options = *o;
-	s->plan = hold_plan_make(&s->reader);
+	s->plan = hold_plan_make(&s->reader, o->native);
 	s->random = o->seed | 1;
 	s->period = NSEC_PER_SEC / o->rate_hz;
 	s->start = reader_now(&s->reader);
@@ -98,6 +115,8 @@ void sampler_destroy(struct sampler *s)
 		s->looks->destroy(s->looks);
 	stack_reader_destroy(s->stacks);
 	intern_deinit(&s->intern);
+	native_destroy(s->native);
+	images_destroy(s->images);
 	threads_deinit(&s->threads);
 	gs_deinit(&s->gs);
 	free(s->jobs);
@@ -154,6 +173,7 @@ static struct error *do_tick(struct sampler *s, bool late)
 		err = threads_update(&s->threads, &s->reader, s->tracer);
 	if (!err)
 		threads_settle(&s->threads, &s->reader, s->profile, false);
+	native_settle(s);
 	return err;
 }
 
@@ -256,5 +276,6 @@ struct error *sampler_settle(struct sampler *s)
 	profile_health_set(s->profile, HEALTH_REAL_TIME, strcmp(tracer_priority(s->tracer), "SCHED_FIFO") == 0);
 	profile_health_add(s->profile, HEALTH_OWN_CPU, cpu - s->own_cpu);
 	s->own_cpu = cpu;
+	native_settle(s);
 	return NULL;
 }

@@ -21,6 +21,7 @@ struct sampler_options {
 	uint32_t rate_hz;		/* 101 */
 	uint32_t depth;			/* most frames of a stack; 512 */
 	bool system;			/* keep the runtime's own goroutines */
+	bool native;			/* walk C code frame by frame; else one frame stands for it */
 	uint64_t seed;			/* of the tick's jitter and the audit; tests fix it */
 };
 

@@ -24,6 +24,7 @@ enum {
 	FRAMES_MAX = 4096,		/* hard bound of --depth */
 	STACK_READ_MAX = 64 * 1024,	/* bytes of one parked stack, from its leaf on */
 	STACK_FAR_BYTES = 4096,		/* and of the far end of one that is longer */
+	HOLD_STACK_BYTES = 32 * 1024,	/* copied in a hold of a goroutine's stack, and as much of one with C frames */
 };
 
 /* What every reader of goroutines needs. Plain borrowed pointers. */
@@ -125,15 +126,18 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 struct hold_plan {
 	struct go_layout layout;
 	uint32_t g_span, m_span;
+	bool native;			/* copy what C frames need */
 };
 
-struct hold_plan hold_plan_make(const struct reader *r);
+struct hold_plan hold_plan_make(const struct reader *r, bool native);
 /* hint[0]: address of the thread's m, 0 when it has none; hint[1]: its goroutine, a guess, or 0. */
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
 struct thread;
 /* What the hook left in the note. False: no m, or one that is not this thread's (procid differs). */
 bool hold_read(const struct hold_plan *plan, const struct capture *c, const struct thread *th,
 	       struct m_look *m, struct g_look *curg, bool *has_curg);
+/* g0's sched.sp where Go may have been called from C; 0: it was not, or that was not asked for. */
+gaddr_t hold_read_callbacks(const struct capture *c);
 /* The mark of its goroutine's labels; false: it has none, or they could not be marked. */
 bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint64_t *mark);
 
@@ -246,10 +250,12 @@ struct intern {
 	struct go_labels *scratch;
 	profile_id *frame_scratch;
 	uint32_t cap_scratch;
+	size_t n_images;		/* of the symbols' images, those the store has got */
 };
 
+/* With `images` C code has names (borrowed; NULL: "[C]"). */
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
-			  struct profile *p);
+			  struct images *images, struct profile *p);
 void intern_deinit(struct intern *in);
 struct error *intern_stack(struct intern *in, const struct pc_frame *frames, size_t n,
 			   enum unwind_end end, profile_id *ret);
@@ -269,11 +275,11 @@ struct error *intern_track(struct intern *in, const struct g_look *g, bool syste
 /* What a thread is that has a track of its own. */
 enum thread_kind {
 	THREAD_GO,		/* an m that runs no goroutine: collector, scheduler */
-	THREAD_NON_GO,
+	THREAD_NON_GO,		/* made by C; its own name is told, too */
 	THREAD_UNKNOWN,		/* restricted mode: which goroutine it runs cannot be told */
 };
 
-struct error *intern_thread_track(struct intern *in, uint64_t key, enum thread_kind kind);
+struct error *intern_thread_track(struct intern *in, const struct target *t, uint64_t key, enum thread_kind kind);
 bool intern_is_system(struct intern *in, const struct g_look *g);
 
 /* ---- audit.c ---- */

@@ -6,6 +6,7 @@
 #define GOPROF_SAMPLE_SAMPLER_IMPL_H
 
 #include "sample/look.h"
+#include "unwind/native.h"
 
 /* A goroutine younger than this tick's pass over allgs; by the next pass it has a slot or is gone. */
 struct orphan {
@@ -22,6 +23,10 @@ struct sampler {
 	struct gs gs;
 	struct threads threads;
 	struct intern intern;
+	struct images *images;		/* NULL, as `native`: C frames are not asked for */
+	struct native *native;
+	struct native_counts native_told;	/* of its counts, what the health figures have got */
+	uint64_t native_refreshed;
 	struct stack_reader *stacks;
 	struct look_source *looks;
 	struct timely timely;
@@ -52,6 +57,11 @@ struct error *see_stack(void *ctx, const struct stack_result *res);
 struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_look *look);
 void count_stack(struct sampler *s, enum unwind_end end);
 uint64_t sampler_random(struct sampler *s);
+
+/* ---- native_health.c ---- */
+
+/* What was walked since the last call goes into the health figures. */
+void native_settle(struct sampler *s);
 
 /* ---- see_thread.c ---- */
 

@@ -38,7 +38,7 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	look->thread->tracked = true;
 	o->key = PROFILE_THREAD_KEY + look->thread->tid;
 	o->labels = PROFILE_LABELS_NONE;
-	err = intern_thread_track(&s->intern, o->key, kind);
+	err = intern_thread_track(&s->intern, s->reader.target, o->key, kind);
 	return err ? err : profile_string(s->profile, doing, strlen(doing), &o->state);
 }
 
@@ -51,14 +51,18 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 	struct unwind_start start;
 	size_t n = 0;
 
-	if (unwind_start_thread(s->reader.rt, &c->regs, m, g, &start))
+	if (unwind_start_thread(s->reader.rt, &c->regs, m, g, &start)) {
+		start.native = s->native;
+		start.regs = &c->regs;
+		start.callbacks = hold_read_callbacks(c);
 		n = unwind(s->reader.rt, &start, &mem, s->frames, s->options.depth, &end);
+	}
 	if (!n) {
 		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
 		n = 1;
 	}
 	/* Longer than a hold copies: cut, not broken. */
-	if (end == UNWIND_NO_MEMORY && n && g && g->stack_hi - g->stack_lo > CAPTURE_BYTES)
+	if (end == UNWIND_NO_MEMORY && n && g && g->stack_hi - g->stack_lo > HOLD_STACK_BYTES)
 		end = UNWIND_DEPTH;
 	count_stack(s, end);
 	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);

@@ -422,7 +422,7 @@ struct error *snapshot_take(const struct sampler_parts *parts, uint32_t depth, s
 	if (core)
 		t.reader.clock = &core_clock;
 	arena_init(&own->arena);
-	t.plan = hold_plan_make(&t.reader);
+	t.plan = hold_plan_make(&t.reader, false);
 	err = taker_init(&t, &own->snap);
 	if (!err)
 		err = gs_read_all(&t.gs, &t.reader, see_header, &t);

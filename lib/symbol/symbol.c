@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "go/pclntab.h"
+#include "symbol/native_names.h"
 
 enum {
 	INLINE_MAX = 257,	/* logical frames of one pc: as many as the table reader tells */
@@ -33,6 +34,7 @@ struct symbols {
 	struct go_runtime *rt;
 	const struct go_build *build;
 	gaddr_t vdso_start, vdso_end;
+	struct native_names *native;	/* NULL: C code has no names */
 	struct arena arena;
 	struct map64 by_pc;		/* pc and how -> index in expansions */
 	struct expansion *expansions;
@@ -75,6 +77,7 @@ void symbols_destroy(struct symbols *s)
 {
 	if (!s)
 		return;
+	native_names_destroy(s->native);
 	map64_deinit(&s->by_pc);
 	arena_deinit(&s->arena);
 	free(s->expansions);
@@ -85,6 +88,24 @@ void symbols_set_vdso(struct symbols *s, gaddr_t start, gaddr_t end)
 {
 	s->vdso_start = start;
 	s->vdso_end = end;
+}
+
+struct error *symbols_set_images(struct symbols *s, struct images *images)
+{
+	/* The runtime's variables lie in the program's own image, or in the library that Go is in. */
+	gaddr_t app = *s->build->main_module ? go_runtime_globals(s->rt)[GO_ALLGS].addr : 0;
+
+	return native_names_create(images, &s->arena, app, &s->native);
+}
+
+size_t symbols_image_count(const struct symbols *s)
+{
+	return s->native ? native_names_count(s->native) : 0;
+}
+
+const struct native_image *symbols_image(const struct symbols *s, size_t i)
+{
+	return native_names_image(s->native, i);
 }
 
 /* ---- one frame ---- */
@@ -207,13 +228,25 @@ static struct error *expand_go(struct symbols *s, gaddr_t pc, enum symbol_pc how
 	return NULL;
 }
 
-static struct error *expand(struct symbols *s, gaddr_t pc, enum symbol_pc how, struct expansion *ret)
+static struct error *expand_native(struct symbols *s, gaddr_t pc, struct expansion *ret)
 {
 	bool vdso = pc >= s->vdso_start && pc < s->vdso_end;
+	struct expansion e = { .n = 0 };
+	struct error *err = s->native && pc ? native_names_expand(s->native, pc, &e.v, &e.n) : NULL;
 
+	if (err)
+		return err;
+	if (!e.n)
+		return expand_pseudo(s, vdso ? PSEUDO_VDSO : PSEUDO_C, pc, ret);
+	*ret = e;
+	return NULL;
+}
+
+static struct error *expand(struct symbols *s, gaddr_t pc, enum symbol_pc how, struct expansion *ret)
+{
 	switch (how) {
 	case SYMBOL_NATIVE:
-		return expand_pseudo(s, vdso ? PSEUDO_VDSO : PSEUDO_C, pc, ret);
+		return expand_native(s, pc, ret);
 	case SYMBOL_GAP:
 		return expand_pseudo(s, PSEUDO_GAP, pc, ret);
 	default:

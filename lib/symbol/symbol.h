@@ -26,7 +26,7 @@ enum frame_flag {
 struct symbol_frame {
 	const char *function;	/* full name, unescaped: "net/http.(*conn).serve", "m.F[...]" */
 	const char *printed;	/* the same as tracebacks print it: the linker's %xx left in */
-	const char *module;	/* import path: "net/http"; "" for pseudo frames */
+	const char *module;	/* import path: "net/http"; of C code its image: "libc.so.6"; "" for pseudo frames */
 	const char *name;	/* the rest: "(*conn).serve" */
 	const char *file;	/* import path + base name: "net/http/server.go"; "" unknown */
 	const char *abs_path;	/* as in the binary; "" unknown */
@@ -43,6 +43,18 @@ struct error *symbols_create(struct go_runtime *rt, struct symbols **ret);
 void symbols_destroy(struct symbols *s);
 /* Where the vDSO stands in the process (its mapping): native pcs in it are "[vdso]", not "[C]". */
 void symbols_set_vdso(struct symbols *s, gaddr_t start, gaddr_t end);
+
+/*
+ * From here on C code has the names that the images tell, else it is "[C]". Borrowed, outlives `s`.
+ * The rules are in native_names.c.
+ */
+struct images;
+struct error *symbols_set_images(struct symbols *s, struct images *images);
+
+/* An image whose C code was expanded. Strings live as long as `s`. */
+struct native_image;
+size_t symbols_image_count(const struct symbols *s);
+const struct native_image *symbols_image(const struct symbols *s, size_t i);
 
 enum symbol_pc { SYMBOL_EXACT, SYMBOL_RETURN, SYMBOL_NATIVE, SYMBOL_GAP };
 
