@@ -1,5 +1,5 @@
 /*
- * sample_hold.c: what is copied while a thread is held, by what the thread is doing: in Go, in C, in
+ * sample_hold_c.c: what is copied while a thread is held, by what the thread is doing: in C, in Go, in
  * Go called from C, in a signal handler above C, without any m. Handmade memory of a Go 1.26 process.
  */
 #include <setjmp.h>
