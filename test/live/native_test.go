@@ -77,12 +77,12 @@ func ofWorker(s *sample) bool { return s.has(cgoPkg + "worker") }
 func TestNativeSplit(t *testing.T) {
 	looks, points := 2500.0, 4.0
 	if testing.Short() {
-		looks, points = 600, 8
+		looks, points = 1000, 8
 	}
 	each(t, nativeBuilds, false, func(t *testing.T, build string) {
 		want, most := looks, points
 		if strings.HasSuffix(build, "-sw") {
-			want, most = 600, 8 // what is different there is names
+			want, most = 1000, 8 // what is different there is names
 		}
 		p := startTarget(t, build, "cgo", "-callback", "-dur", "15m")
 		defer p.quit()
