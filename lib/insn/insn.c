@@ -96,12 +96,25 @@ static const ZydisDecodedOperand *memory_operand(const struct decoded *d)
 	return NULL;
 }
 
+/* [base + displacement] of a general register and nothing else, as members of structs are named. */
+static void read_member(const ZydisDecodedOperandMem *mem, struct insn *ret)
+{
+	bool local = mem->segment == ZYDIS_REGISTER_FS || mem->segment == ZYDIS_REGISTER_GS;
+
+	if (local || mem->index != ZYDIS_REGISTER_NONE || mem->base < ZYDIS_REGISTER_RAX ||
+	    mem->base > ZYDIS_REGISTER_R15)
+		return;
+	ret->base = (uint8_t)(1 + mem->base - ZYDIS_REGISTER_RAX);
+	ret->displacement = (int32_t)mem->disp.value;
+}
+
 static void read_memory(const struct decoded *d, uint64_t pc, struct insn *ret)
 {
 	const ZydisDecodedOperand *op = memory_operand(d);
 
 	if (!op)
 		return;
+	read_member(&op->mem, ret);
 	ret->has_address = address_is_known(&op->mem);
 	if (ret->has_address)
 		ret->address = absolute(d, op, pc);

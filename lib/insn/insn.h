@@ -29,9 +29,11 @@ struct insn {
 	uint64_t address;	/* of the memory operand, or what LEA computes */
 	uint8_t access_size;	/* bytes of the memory operand; 0 for LEA */
 	uint8_t access;		/* enum insn_access bits */
+	uint8_t base;		/* memory operand [base + displacement]: 1 + register number; 0: of another form */
+	int32_t displacement;
 };
 
-enum { INSN_MAX = 15 };
+enum { INSN_MAX = 15, INSN_BASE_SP = 1 + 4 };
 
 /* Decodes at `pc`. False when the bytes are no instruction or too few. */
 bool insn_decode(const uint8_t *bytes, size_t len, uint64_t pc, struct insn *ret);

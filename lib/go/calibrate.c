@@ -1,0 +1,239 @@
+/*
+ * calibrate.c: members of runtime structs found in the running process, for versions without a row
+ * and for rows that do not fit.
+ *
+ * The order: gs are read twice and only those that did not change in between count; then goroutines
+ * that stand in runtime.gopark prove what a stack has to do with its g; then the rest. Each part
+ * says what is missing for good; what only happens not to be visible (no goroutine is in a system
+ * call) is left unknown. Nothing is taken from a row.
+ *
+ * Upstream: src/runtime/runtime2.go (type g, m), proc.go (gopark, newproc1, allgadd).
+ */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "go/calibrate_impl.h"
+#include "go/settle_impl.h"
+#include "insn/insn.h"
+
+enum {
+	FIRST_GS = 4,		/* main, forcegc, bgsweep, bgscavenge: every program has them before main.main */
+	FEW_GS = 16,		/* with so few, nobody may have parked yet */
+};
+
+/* ---- offsets ---- */
+
+int32_t cal_only(struct sight *s, uint32_t limit, uint32_t step, offset_test *test)
+{
+	int32_t found = CAL_NONE;
+
+	for (uint32_t o = 0; o < limit; o += step) {
+		if (!test(s, o))
+			continue;
+		if (found != CAL_NONE)
+			return CAL_NONE;
+		found = (int32_t)o;
+	}
+	return found;
+}
+
+bool cal_set(struct sight *s, enum go_field f, int32_t offset, uint32_t size)
+{
+	if (offset < 0)
+		return false;
+	s->found->f[f] = (struct go_field_at){ offset, size, GO_SOURCE_CALIBRATED };
+	return true;
+}
+
+bool cal_gs_agree(struct sight *s, uint32_t offset, uint32_t size, size_t least, g_opinion *opinion)
+{
+	size_t agree = 0;
+
+	for (size_t i = 0; i < s->n_gs; i++) {
+		const struct seen_g *g = &s->gs[i];
+
+		if (!g->stable || !g->self)
+			continue;
+		if (offset + size > g->len)
+			return false;
+		switch (opinion(s, g, offset)) {
+		case CONTRADICTS:
+			return false;
+		case AGREES:
+			agree++;
+			break;
+		case NEUTRAL:
+			break;
+		}
+	}
+	return agree >= least;
+}
+
+/* ---- names ---- */
+
+const char *cal_function(struct sight *s, gaddr_t pc)
+{
+	struct go_func f;
+
+	return pc && go_func_find(s->rt, pc, &f) ? go_func_name(s->rt, &f) : NULL;
+}
+
+bool cal_is_entry(struct sight *s, gaddr_t pc)
+{
+	struct go_func f;
+
+	return pc && go_func_find(s->rt, pc, &f) && f.entry == pc;
+}
+
+bool cal_called(struct sight *s, gaddr_t pc, const char *name)
+{
+	uint8_t before[INSN_MAX];
+	struct go_func f;
+	struct insn call;
+	const char *callee;
+	size_t n;
+
+	if (!pc || !go_func_find(s->rt, pc - 1, &f))
+		return false;
+	n = pc - f.entry < sizeof(before) ? pc - f.entry : sizeof(before);
+	if (!n || go_code_read(s->rt, pc - n, before, n) != n ||
+	    !insn_call_before(before, n, pc, &call) || !call.target)
+		return false;
+	callee = cal_function(s, call.target);
+	return callee && strcmp(callee, name) == 0;
+}
+
+/* ---- looking ---- */
+
+static bool read_word(const struct sight *s, gaddr_t at, uint64_t *ret)
+{
+	struct error *err = at ? target_read_u64(s->t, at, ret) : &err_fault;
+
+	error_free(err);
+	return !err;
+}
+
+static enum verdict read_lists(struct sight *s)
+{
+	const struct go_global_at *at = s->rt->globals;
+
+	if (!read_word(s, at[GO_ALLGLEN].addr, &s->allglen) ||
+	    !read_word(s, at[GO_ALLGPTR].addr, &s->allgptr)) {
+		s->missing = "runtime.allgs";
+		return MISFIT;
+	}
+	if (!read_word(s, at[GO_ALLM].addr, &s->allm)) {
+		s->missing = "runtime.allm";
+		return MISFIT;
+	}
+	if (s->allglen < FIRST_GS || !s->allgptr || !s->allm)
+		return NOT_UP;
+	s->n_gs = s->allglen < CAL_GS ? s->allglen : CAL_GS;
+	return FITS;
+}
+
+static bool read_g(const struct sight *s, gaddr_t at, uint8_t *bytes, uint32_t *len)
+{
+	struct span v = { .addr = at, .buf = bytes, .len = CAL_G_BYTES };
+	struct error *err = target_read_v(s->t, &v, 1);
+
+	error_free(err);
+	*len = (uint32_t)(v.done & ~(size_t)7);
+	return !err && *len >= CAL_G_BYTES / 2;
+}
+
+static enum verdict read_gs(struct sight *s)
+{
+	gaddr_t at[CAL_GS];
+	struct error *err = target_read(s->t, s->allgptr, at, s->n_gs * sizeof(at[0]));
+
+	error_free(err);
+	for (size_t i = 0; !err && i < s->n_gs; i++) {
+		s->gs[i].at = at[i];
+		if (!read_g(s, at[i], s->gs[i].bytes, &s->gs[i].len))
+			err = &err_fault;
+	}
+	if (!err)
+		return FITS;
+	s->missing = "runtime.allgs";
+	return MISFIT;
+}
+
+/* Read again: one that ran in between may be torn, and tells nothing. */
+static bool is_as_it_was(const struct sight *s, const struct seen_g *g)
+{
+	uint8_t again[CAL_G_BYTES];
+	uint32_t len;
+
+	return read_g(s, g->at, again, &len) && len == g->len && memcmp(again, g->bytes, len) == 0;
+}
+
+static void find_stable(struct sight *s)
+{
+	for (size_t i = 0; i < s->n_gs; i++)
+		s->gs[i].stable = is_as_it_was(s, &s->gs[i]);
+}
+
+/* ---- all ---- */
+
+/* Goroutines come first, so nobody has parked: the runtime is just coming up, if it is one we can read. */
+static enum verdict few_goroutines(const struct sight *s)
+{
+	struct go_func f;
+	uint32_t pos = 0;
+
+	if (s->allglen >= FEW_GS || !go_func_by_name(s->rt, "runtime.gopark", &pos, &f))
+		return MISFIT;
+	return NOT_UP;
+}
+
+static enum verdict look(struct sight *s)
+{
+	enum verdict v = read_lists(s);
+
+	if (v == FITS)
+		v = read_gs(s);
+	if (v != FITS)
+		return v;
+	find_stable(s);
+	cal_code(s->rt, &s->claims);
+	v = cal_gs(s);
+	if (v == NOT_UP)
+		return few_goroutines(s);
+	if (v == FITS)
+		v = cal_ms(s);
+	if (v != FITS)
+		return v;
+	cal_waitreason(s);
+	cal_labels(s);
+	return FITS;
+}
+
+/* Members of a g, m, p, schedt and map: everything that is not the module's description. */
+static void forget(struct go_layout *l)
+{
+	for (int f = 0; f < GO_FIELD_COUNT; f++)
+		if (f < GO_MD_SIZE || f > GO_MD_NEXT)
+			l->f[f] = (struct go_field_at){ .offset = -1, .source = GO_SOURCE_NONE };
+}
+
+enum verdict go_calibrate(struct go_runtime *rt, struct go_layout *ret, char *why, size_t why_len)
+{
+	_cleanup_free_ struct seen_g *gs = calloc(CAL_GS, sizeof(*gs));
+	_cleanup_free_ struct seen_parked *parked = calloc(CAL_PARKED, sizeof(*parked));
+	_cleanup_free_ struct seen_m *ms = calloc(CAL_MS, sizeof(*ms));
+	struct sight s = {
+		.rt = rt, .t = rt->process->target, .found = ret, .gs = gs, .parked = parked, .ms = ms,
+	};
+	enum verdict v;
+
+	forget(ret);
+	if (!gs || !parked || !ms) {
+		snprintf(why, why_len, "memory is short");
+		return MISFIT;
+	}
+	v = look(&s);
+	if (v == MISFIT)
+		snprintf(why, why_len, "%s cannot be found in it", s.missing ? s.missing : "something");
+	return v;
+}
