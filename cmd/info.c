@@ -156,7 +156,7 @@ static void field_facts(struct info *i, const struct go_layout *l)
 			fact(i, field_names[f], "offset %d, %u bytes   (%s)", l->f[f].offset,
 			     l->f[f].size, go_source_name(l->f[f].source));
 		else
-			fact(i, field_names[f], "not in this version");
+			fact(i, field_names[f], l->f[f].source == GO_SOURCE_NONE ? "unknown" : "not in this version");
 	}
 }
 

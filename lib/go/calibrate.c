@@ -45,10 +45,20 @@ bool cal_set(struct sight *s, enum go_field f, int32_t offset, uint32_t size)
 	return true;
 }
 
+bool cal_g_taken(const struct sight *s, uint32_t offset)
+{
+	for (int f = GO_G_STACK_LO; f <= GO_G_BUBBLE; f++)
+		if (s->found->f[f].offset == (int32_t)offset)
+			return true;
+	return false;
+}
+
 bool cal_gs_agree(struct sight *s, uint32_t offset, uint32_t size, size_t least, g_opinion *opinion)
 {
 	size_t agree = 0;
 
+	if (cal_g_taken(s, offset))
+		return false;
 	for (size_t i = 0; i < s->n_gs; i++) {
 		const struct seen_g *g = &s->gs[i];
 
@@ -159,13 +169,27 @@ static enum verdict read_gs(struct sight *s)
 	return MISFIT;
 }
 
+/* Gs do not overlap, so none is longer than the way from one to the next. */
+static void bound_gs(struct sight *s)
+{
+	uint64_t least = CAL_G_BYTES;
+
+	for (size_t i = 0; i < s->n_gs; i++)
+		for (size_t k = 0; k < s->n_gs; k++)
+			if (s->gs[k].at > s->gs[i].at && s->gs[k].at - s->gs[i].at < least)
+				least = s->gs[k].at - s->gs[i].at;
+	for (size_t i = 0; i < s->n_gs; i++)
+		if (s->gs[i].len > least)
+			s->gs[i].len = (uint32_t)least & ~7u;
+}
+
 /* Read again: one that ran in between may be torn, and tells nothing. */
 static bool is_as_it_was(const struct sight *s, const struct seen_g *g)
 {
 	uint8_t again[CAL_G_BYTES];
 	uint32_t len;
 
-	return read_g(s, g->at, again, &len) && len == g->len && memcmp(again, g->bytes, len) == 0;
+	return read_g(s, g->at, again, &len) && len >= g->len && memcmp(again, g->bytes, g->len) == 0;
 }
 
 static void find_stable(struct sight *s)
@@ -195,6 +219,7 @@ static enum verdict look(struct sight *s)
 		v = read_gs(s);
 	if (v != FITS)
 		return v;
+	bound_gs(s);
 	find_stable(s);
 	cal_code(s->rt, &s->claims);
 	v = cal_gs(s);
@@ -209,14 +234,6 @@ static enum verdict look(struct sight *s)
 	return FITS;
 }
 
-/* Members of a g, m, p, schedt and map: everything that is not the module's description. */
-static void forget(struct go_layout *l)
-{
-	for (int f = 0; f < GO_FIELD_COUNT; f++)
-		if (f < GO_MD_SIZE || f > GO_MD_NEXT)
-			l->f[f] = (struct go_field_at){ .offset = -1, .source = GO_SOURCE_NONE };
-}
-
 enum verdict go_calibrate(struct go_runtime *rt, struct go_layout *ret, char *why, size_t why_len)
 {
 	_cleanup_free_ struct seen_g *gs = calloc(CAL_GS, sizeof(*gs));
@@ -227,7 +244,7 @@ enum verdict go_calibrate(struct go_runtime *rt, struct go_layout *ret, char *wh
 	};
 	enum verdict v;
 
-	forget(ret);
+	go_layout_forget(ret);
 	if (!gs || !parked || !ms) {
 		snprintf(why, why_len, "memory is short");
 		return MISFIT;

@@ -10,6 +10,7 @@
  * Upstream: src/runtime/asm_amd64.s (mcall), proc.go (gopark, newproc1, casgstatus, reentersyscall,
  * exitsyscall), mgcmark.go (waitsince).
  */
+#include "base/clock.h"
 #include "go/calibrate_impl.h"
 
 enum {
@@ -20,7 +21,7 @@ enum {
 	LOW_TEXT = 4096,
 };
 
-static const uint64_t stack_max = 1ull << 32, goid_max = 1ull << 48;
+static const uint64_t stack_max = 1ull << 32, goid_max = 1ull << 48, parent_max = 1ull << 36;
 
 /* ---- sched ---- */
 
@@ -282,6 +283,8 @@ static bool fits_goid(struct sight *s, uint32_t offset)
 	uint64_t least = UINT64_MAX;
 	size_t n = 0;
 
+	if (cal_g_taken(s, offset))
+		return false;
 	for (size_t i = 0; i < s->n_gs; i++) {
 		const struct seen_g *g = &s->gs[i];
 		uint64_t goid;
@@ -333,35 +336,32 @@ static bool fits_status(struct sight *s, uint32_t offset)
 	return waiting >= LEAST_PARKED && waiting * 2 > s->n_parked;
 }
 
+static bool is_goid(struct sight *s, uint64_t goid)
+{
+	for (size_t i = 0; i < s->n_gs; i++)
+		if (has_begun(s, &s->gs[i]) && g_word(&s->gs[i], cal_offset(s, GO_G_GOID)) == goid)
+			return true;
+	return false;
+}
+
+/* Parents may have ended, and another goroutine have their g. Many have not. */
 static enum opinion is_parent(struct sight *s, const struct seen_g *g, uint32_t offset)
 {
 	uint64_t parent = g_word(g, (int32_t)offset);
-	int32_t gopc = cal_offset(s, GO_G_GOPC);
 
-	if (!has_begun(s, g) || g_word(g, gopc) == 0)
+	if (!has_begun(s, g) || g_word(g, cal_offset(s, GO_G_GOPC)) == 0)
 		return NEUTRAL;
 	if (g == main_g(s, cal_offset(s, GO_G_STARTPC)))
 		return parent == 0 ? NEUTRAL : CONTRADICTS;
-	if (!parent || parent > goid_max || parent == g_word(g, cal_offset(s, GO_G_GOID)))
+	if (!parent || parent > parent_max || parent == g_word(g, cal_offset(s, GO_G_GOID)))
 		return CONTRADICTS;
-	return AGREES;
+	return is_goid(s, parent) ? AGREES : NEUTRAL;
 }
 
-/* Without the main goroutine nobody is known to have none. Everybody's parent has been a goroutine. */
+/* Without the main goroutine nobody is known to have no parent. */
 static bool fits_parent(struct sight *s, uint32_t offset)
 {
-	uint64_t last = 0;
-	int32_t goid = cal_offset(s, GO_G_GOID);
-
-	if (!main_g(s, cal_offset(s, GO_G_STARTPC)) || !cal_gs_agree(s, offset, 8, LEAST_GS, is_parent))
-		return false;
-	for (size_t i = 0; i < s->n_gs; i++)
-		if (has_begun(s, &s->gs[i]) && g_word(&s->gs[i], goid) > last)
-			last = g_word(&s->gs[i], goid);
-	for (size_t i = 0; i < s->n_gs && s->n_gs == s->allglen; i++)
-		if (has_begun(s, &s->gs[i]) && g_word(&s->gs[i], (int32_t)offset) > last)
-			return false;
-	return true;
+	return main_g(s, cal_offset(s, GO_G_STARTPC)) && cal_gs_agree(s, offset, 8, LEAST_GS, is_parent);
 }
 
 /* ---- system calls ---- */
@@ -476,26 +476,44 @@ static size_t share_a_time(struct sight *s, uint32_t offset, uint64_t time)
 	return n;
 }
 
+/* Pointers may be shared, too. What can be read is none of ours. */
+static bool is_time(struct sight *s, uint64_t w)
+{
+	static const uint64_t second = 1000000000;
+	struct error *err;
+	uint8_t byte;
+	bool readable;
+
+	if (w < second || w > system_clock.mono(&system_clock))
+		return false;
+	err = target_read(s->t, w, &byte, 1);
+	readable = !err;
+	error_free(err);
+	return !readable;
+}
+
 static bool fits_waitsince(struct sight *s, uint32_t offset)
 {
-	static const uint64_t second = 1000000000, century = 3600ull * 24 * 36525 * 1000000000;
 	size_t most = 0;
 
+	if (cal_g_taken(s, offset))
+		return false;
 	for (size_t i = 0; i < s->n_gs; i++) {
 		const struct seen_g *g = &s->gs[i];
 		uint64_t w;
-		bool waits;
+		size_t n;
 
 		if (!has_begun(s, g))
 			continue;
 		if (offset + 8 > g->len)
 			return false;
 		w = g_word(g, (int32_t)offset);
-		waits = status_of(s, g) == G_WAITING || status_of(s, g) == G_LEAKED;
-		if (w && (!waits || w < second || w > century))
+		if (!w)
+			continue;
+		if ((status_of(s, g) != G_WAITING && status_of(s, g) != G_LEAKED) || !is_time(s, w))
 			return false;
-		if (w && share_a_time(s, offset, w) > most)
-			most = share_a_time(s, offset, w);
+		n = share_a_time(s, offset, w);
+		most = n > most ? n : most;
 	}
 	return most >= LEAST_GS;
 }

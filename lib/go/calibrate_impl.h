@@ -16,7 +16,7 @@
 
 enum {
 	CAL_GS = 256,		/* looked at, from the front of allgs */
-	CAL_G_BYTES = 512,	/* of each; what lies behind a g is another g, which proves nothing wrong */
+	CAL_G_BYTES = 512,	/* of each at most: up to where the next g may begin */
 	CAL_PARKED = 32,	/* parked ones whose stacks are looked at */
 	CAL_MS = 64,
 	CAL_M_BYTES = 1024,	/* all members that content can prove stand in the first half of an m */
@@ -26,7 +26,7 @@ enum {
 
 struct seen_g {
 	gaddr_t at;
-	uint32_t len;		/* bytes that could be read */
+	uint32_t len;		/* bytes that could be read and are not another g's */
 	bool stable;		/* two reads gave the same */
 	bool self;		/* sched.g is itself: made and not idle */
 	uint8_t bytes[CAL_G_BYTES];
@@ -79,6 +79,8 @@ typedef bool offset_test(struct sight *s, uint32_t offset);
 
 /* The only offset below `limit`, a multiple of `step`, that passes; CAL_NONE: none, or more than one. */
 int32_t cal_only(struct sight *s, uint32_t limit, uint32_t step, offset_test *test);
+/* Does a member of g that was found stand here? Then no other does. */
+bool cal_g_taken(const struct sight *s, uint32_t offset);
 /* Writes a member down if it was found; gives whether it was. */
 bool cal_set(struct sight *s, enum go_field f, int32_t offset, uint32_t size);
 static inline int32_t cal_offset(const struct sight *s, enum go_field f)
@@ -94,7 +96,7 @@ enum opinion { CONTRADICTS, NEUTRAL, AGREES };
 
 typedef enum opinion g_opinion(struct sight *s, const struct seen_g *g, uint32_t offset);
 
-/* Over all stable gs that are made and hold `size` bytes at the offset. */
+/* Over all stable gs that are made and hold `size` bytes at the offset; false where another member stands. */
 bool cal_gs_agree(struct sight *s, uint32_t offset, uint32_t size, size_t least, g_opinion *opinion);
 
 static inline uint64_t cal_word(const uint8_t *bytes, uint32_t offset)

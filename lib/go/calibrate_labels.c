@@ -73,7 +73,6 @@ void cal_waitreason(struct sight *s)
 
 /* ---- labels ---- */
 
-/* A label is text, and a set is not empty here: an empty one proves nothing. */
 static bool is_text(const char *p, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
@@ -82,13 +81,13 @@ static bool is_text(const char *p, uint32_t len)
 	return true;
 }
 
+/* Keys are names that somebody chose; values may be anything. An empty set proves nothing. */
 static bool are_labels(const struct go_labels *v)
 {
 	for (uint32_t i = 0; i < v->n; i++)
-		if (!v->v[i].key_len || !is_text(v->v[i].key, v->v[i].key_len) ||
-		    !is_text(v->v[i].value, v->v[i].value_len))
+		if (!v->v[i].key_len || !is_text(v->v[i].key, v->v[i].key_len))
 			return false;
-	return v->n > 0 && !v->truncated;
+	return v->n > 0;
 }
 
 /* The two forms that labels have had: a list, and a map before it. Neither can be read as the other. */
@@ -122,7 +121,7 @@ static enum opinion is_label_set(struct sight *s, const struct seen_g *g, uint32
 	error_free(err);
 	if (err)
 		return CONTRADICTS;
-	return scratch->n == 0 ? NEUTRAL : are_labels(scratch) ? AGREES : CONTRADICTS;
+	return are_labels(scratch) ? AGREES : NEUTRAL;
 }
 
 /* -1: contradicted; else how many gs have labels there. */
@@ -149,7 +148,7 @@ static int32_t labels_shown(struct sight *s, struct go_labels *scratch)
 	int32_t found = CAL_NONE;
 
 	for (uint32_t o = 0; o < CAL_G_BYTES; o += 8) {
-		if (count_labelled(s, o, scratch) <= 0)
+		if (cal_g_taken(s, o) || count_labelled(s, o, scratch) <= 0)
 			continue;
 		if (found != CAL_NONE)
 			return CAL_NONE;

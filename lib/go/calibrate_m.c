@@ -129,6 +129,16 @@ static bool fits_g0(struct sight *s, uint32_t offset)
 	return agree >= LEAST_MS;
 }
 
+/* A thread that schedules has its g0 in m.tls as well; what systemstack takes for g0 is it. */
+static int32_t find_g0(struct sight *s)
+{
+	int32_t claim = s->claims.m_g0;
+
+	if (claim >= 0 && claim % 8 == 0 && claim < CAL_M_BYTES / 2 && fits_g0(s, (uint32_t)claim))
+		return claim;
+	return cal_only(s, CAL_M_BYTES / 2, 8, fits_g0);
+}
+
 static bool read_g0s(struct sight *s, int32_t at)
 {
 	for (size_t i = 0; i < s->n_ms; i++) {
@@ -359,7 +369,7 @@ enum verdict cal_ms(struct sight *s)
 
 	if (!cal_set(s, GO_M_ALLLINK, link, 8) || !read_ms(s, link, length))
 		return lacks(s, "m.alllink");
-	g0 = cal_only(s, CAL_M_BYTES / 2, 8, fits_g0);
+	g0 = find_g0(s);
 	if (!cal_set(s, GO_M_G0, g0, 8) || !read_g0s(s, g0))
 		return lacks(s, "m.g0");
 	if (!cal_set(s, GO_G_M, cal_only(s, CAL_G_BYTES, 8, fits_g_m), 8))

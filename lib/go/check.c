@@ -1,5 +1,5 @@
 /*
- * check.c: does the layout row, and do the addresses of the globals, fit this very process?
+ * check.c: does a layout, and do the addresses of the globals, fit this very process?
  *
  * A patch release may move a member, a rule may have found another variable. So before anything is
  * believed the process is asked for what must be so in every Go program, whatever it does
@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "go/check_impl.h"
+#include "go/settle_impl.h"
 
 enum {
 	ATTEMPTS = 4,
@@ -86,19 +86,21 @@ static bool has_labels(const struct go_runtime *rt)
 /* From 1.26 entersyscall changes the status without casgstatus, which counts. */
 enum { FIRST_WITH_UNCOUNTED_SYSCALLS = 26 };
 
-static uint32_t caps_of(const struct look *k)
+uint32_t check_caps(const struct look *k)
 {
 	struct go_runtime *rt = k->rt;
 	bool counts = go_has(&rt->layout, GO_G_TRACKINGSEQ);
+	/* What a version does is known by its number, if that is true. */
+	bool known = rt->has_layout;
 	uint32_t caps = GO_CAP_PCLNTAB | GO_CAP_G_LAYOUT | GO_CAP_ALLGS | GO_CAP_ALLM;
 
 	if (has_labels(rt))
 		caps |= GO_CAP_LABELS;
-	if (go_wait_reason(rt, 1))
+	if (go_has(&rt->layout, GO_G_WAITREASON) && go_wait_reason(rt, 1))
 		caps |= GO_CAP_WAITREASON_NAMES;
 	if (counts)
 		caps |= GO_CAP_TRACKINGSEQ;
-	if (counts && rt->build.minor < FIRST_WITH_UNCOUNTED_SYSCALLS)
+	if (counts && known && rt->build.minor < FIRST_WITH_UNCOUNTED_SYSCALLS)
 		caps |= GO_CAP_SEQ_COUNTS_SYSCALLS;
 	if (go_has(&rt->layout, GO_G_PARENTGOID))
 		caps |= GO_CAP_PARENT_GOID;
@@ -126,8 +128,7 @@ static bool has_core(const struct go_layout *l)
 {
 	static const enum go_field core[] = {
 		GO_G_STACK_LO, GO_G_STACK_HI, GO_G_M, GO_G_SCHED_SP, GO_G_SCHED_PC, GO_G_SCHED_G,
-		GO_G_ATOMICSTATUS, GO_G_GOID, GO_G_STARTPC, GO_M_G0, GO_M_PROCID, GO_M_CURG, GO_M_P,
-		GO_M_ID, GO_M_ALLLINK,
+		GO_G_ATOMICSTATUS, GO_G_GOID, GO_G_STARTPC, GO_M_G0, GO_M_PROCID, GO_M_CURG, GO_M_ALLLINK,
 	};
 
 	for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)
@@ -136,48 +137,21 @@ static bool has_core(const struct go_layout *l)
 	return true;
 }
 
-static struct error *refuse(const struct go_runtime *rt, const char *why)
-{
-	return error_why(error_new(ERROR_UNSUPPORTED, "the layout known for %s does not fit this process",
-				   rt->build.version[0] ? rt->build.version : "this Go version"),
-			 "%s", why);
-}
-
-static struct error *check_asked(const struct go_runtime *rt)
+enum verdict check_runtime(struct go_runtime *rt, struct look *k)
 {
 	static const enum go_global needed[] = { GO_ALLGLEN, GO_ALLGPTR, GO_ALLM };
+	enum verdict v = MISFIT;
 
-	if (!rt->process->target)
-		return error_new(ERROR_NO_PROCESS, "there is no process to check, only a file");
-	if (!rt->has_layout || !has_core(&rt->layout))
-		return error_new(ERROR_UNSUPPORTED, "no layout is known for %s", rt->build.version);
+	*k = (struct look){ .rt = rt, .t = rt->process->target };
+	if (!has_core(&rt->layout))
+		return misfit(k, "no layout is known for %s",
+			      rt->build.version[0] ? rt->build.version : "this Go version");
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (!rt->globals[needed[i]].addr)
-			return error_new(ERROR_UNSUPPORTED, "%s was not found in the program",
-					 go_global_name(needed[i]));
-	return NULL;
-}
-
-struct error *go_runtime_check(struct go_runtime *rt)
-{
-	struct error *err = check_asked(rt);
-	struct look k;
-
-	if (err)
-		return err;
-	for (int i = 0; i < ATTEMPTS; i++) {
-		k = (struct look){ .rt = rt, .t = rt->process->target };
-		enum verdict v = look(&k);
-
-		if (v == NOT_UP)
-			return &err_end;
-		if (v == FITS) {
-			rt->caps |= caps_of(&k);
-			rt->checked = true;
-			return NULL;
-		}
+			return misfit(k, "%s was not found in the program", go_global_name(needed[i]));
+	for (int i = 0; i < ATTEMPTS && v == MISFIT; i++) {
+		*k = (struct look){ .rt = rt, .t = rt->process->target };
+		v = look(k);
 	}
-	if (target_life(rt->process->target) != TARGET_ALIVE)
-		return &err_gone;
-	return refuse(rt, k.why);
+	return v;
 }

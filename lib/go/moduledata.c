@@ -21,6 +21,17 @@ struct md {
 	size_t size;
 };
 
+/* Up to the last member that is known: how long the struct is need not be. */
+static size_t md_span(const struct go_layout *l)
+{
+	size_t end = 0;
+
+	for (int f = GO_MD_SIZE + 1; f <= GO_MD_NEXT; f++)
+		if (go_has(l, f) && (size_t)l->f[f].offset + l->f[f].size > end)
+			end = (size_t)l->f[f].offset + l->f[f].size;
+	return end;
+}
+
 static bool md_word(const struct md *md, enum go_field f, unsigned int index, uint64_t *ret)
 {
 	int64_t offset = (int64_t)md->layout->f[f].offset + 8 * (int64_t)index;
@@ -160,10 +171,10 @@ static bool data_fill(const struct md *md, struct go_module *m)
 static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_header *h,
 			const struct go_layout *layout, struct go_module *m)
 {
-	struct md md = { .layout = layout, .size = (size_t)layout->f[GO_MD_SIZE].size };
+	struct md md = { .layout = layout, .size = md_span(layout) };
 	struct error *err;
 
-	if (!go_has(layout, GO_MD_SIZE) || md.size > sizeof(md.bytes))
+	if (md.size > sizeof(md.bytes))
 		return false;
 	err = image_read_relocated(img, at, md.bytes, md.size);
 	if (err) {

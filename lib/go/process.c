@@ -190,10 +190,11 @@ static struct error *build_read(const struct who *w, struct image *img, struct g
 				 "no build information and no version text in its file");
 	if (err)
 		return err;
-	rt->has_layout = go_layout_row_of(rt->build.minor, rt->build.patch, &rt->layout);
-	if (!rt->has_layout)
-		return unsupported_version(w, &rt->build);
-	rt->wrapper_id = go_wrapper_func_id(rt->build.minor);
+	err = go_layout_choose(img, &rt->build, &rt->layout, &rt->has_layout);
+	if (err)
+		return err == &err_notfound ? unsupported_version(w, &rt->build) : err;
+	/* What a version without a row of its own calls a wrapper is found out later (settle.c). */
+	rt->wrapper_id = rt->has_layout ? go_wrapper_func_id(rt->build.minor) : UINT8_MAX;
 	return NULL;
 }
 

@@ -91,7 +91,8 @@ static bool read_entry(struct go_runtime *rt, const struct source *src, uint32_t
 
 static uint32_t read_table(struct go_runtime *rt, const struct source *src)
 {
-	uint32_t known = go_layout_wait_reasons(rt->build.minor, rt->build.patch), n = 0;
+	/* The length is the version's only if its row fits. */
+	uint32_t known = rt->has_layout ? go_layout_wait_reasons(rt->build.minor, rt->build.patch) : 0, n = 0;
 	uint32_t most = known && known < GO_WAIT_REASONS_MAX ? known : GO_WAIT_REASONS_MAX;
 
 	while (n < most && read_entry(rt, src, n, &rt->wait_reasons[n]))

@@ -43,6 +43,33 @@ const char *go_func_name(struct go_runtime *rt, const struct go_func *f)
 	return f->entry == MAIN ? "runtime.main" : "main.worker";
 }
 
+/* Nothing of what calibration needs: the verdict on a row must come from the row. */
+int32_t go_func_spdelta(struct go_runtime *rt, const struct go_func *f, gaddr_t pc)
+{
+	(void)rt;
+	(void)f;
+	(void)pc;
+	return -1;
+}
+
+bool go_func_by_name(struct go_runtime *rt, const char *name, uint32_t *pos, struct go_func *ret)
+{
+	(void)rt;
+	(void)name;
+	(void)pos;
+	(void)ret;
+	return false;
+}
+
+size_t go_code_read(struct go_runtime *rt, gaddr_t pc, void *buf, size_t len)
+{
+	(void)rt;
+	(void)pc;
+	(void)buf;
+	(void)len;
+	return 0;
+}
+
 const char *go_wait_reason(struct go_runtime *rt, uint8_t reason)
 {
 	(void)rt;
@@ -138,6 +165,9 @@ static void write_process(struct world *w)
 		write_m(w, i);
 	for (int i = 0; i < N_M; i++)
 		target_fake_add_tid(w->t, 9000 + i, TID + i);
+	/* A thread that is not the first waits in Go code: the runtime is up. */
+	target_fake_set_pid(w->t, 9000, 1);
+	target_fake_task(w->t, 9002, "1 2 3\n", "202 0x0 0x80 0x0 0x0 0x0 0x0 0x7000 0x402010\n");
 	poke_global(w, GO_ALLGLEN, N_G);
 	poke_global(w, GO_ALLGPTR, ALLGS);
 	poke_global(w, GO_ALLM, M);
@@ -151,7 +181,7 @@ static void write_process(struct world *w)
 static void setup(struct world *w, int memory_minor, int row_minor)
 {
 	assert_null(target_fake_create(&w->t));
-	w->process = (struct go_process){ .target = w->t };
+	w->process = (struct go_process){ .target = w->t, .options = { .strict = true } };
 	w->rt = calloc(1, sizeof(*w->rt));
 	assert_non_null(w->rt);
 	w->rt->process = &w->process;
@@ -295,7 +325,7 @@ static void test_not_up_yet(void **state)
 	write_m(&w, N_M - 1);
 	poke_global(&w, GO_ALLM, m_at(N_M - 1));
 	expect_not_up(&w);			/* sysmon has no m yet */
-	poke_global(&w, GO_ALLGLEN, 3);
+	poke_global(&w, GO_ALLGLEN, 4);
 	expect_refused(&w, "alone");		/* but before it has one there are no other goroutines */
 	poke_global(&w, GO_ALLM, M);
 	expect_believed(&w);
@@ -516,7 +546,7 @@ static void test_what_cannot_be_checked(void **state)
 		w.rt->globals[needed[i]].addr = 0;
 		err = go_runtime_check(w.rt);
 		assert_int_equal(err->kind, ERROR_UNSUPPORTED);
-		assert_non_null(strstr(err->what, go_global_name(needed[i])));
+		assert_non_null(strstr(err->why, go_global_name(needed[i])));
 		error_free(err);
 		w.rt->globals[needed[i]].addr = addr;
 	}
@@ -528,6 +558,48 @@ static void test_what_cannot_be_checked(void **state)
 	err = go_runtime_check(w.rt);
 	assert_int_equal(err->kind, ERROR_NO_PROCESS);
 	error_free(err);
+	teardown(&w);
+}
+
+/* Not asked to refuse: threads only, and the reason is kept. Nothing of the row is left. */
+static void test_restricted(void **state)
+{
+	struct world w;
+
+	(void)state;
+	setup(&w, 26, 26);
+	w.process.options.strict = false;
+	arena_init(&w.rt->strings);
+	for (int i = 0; i < N_M; i++)
+		poke(&w, m_at(i), GO_M_PROCID, 100000 + (uint64_t)i);
+	assert_null(go_runtime_check(w.rt));
+	assert_non_null(strstr(w.rt->restricted, "procid"));
+	assert_int_equal(w.rt->caps, GO_CAP_PCLNTAB);
+	assert_true(w.rt->checked);
+	for (int f = GO_G_SIZE; f <= GO_SCHED_GCWAITING; f++)
+		assert_false(go_has(&w.rt->layout, f));
+	arena_deinit(&w.rt->strings);
+	teardown(&w);
+}
+
+/* The same before the runtime has made a thread: it is asked again, and then believed. */
+static void test_nothing_is_final_at_the_start(void **state)
+{
+	struct world w;
+
+	(void)state;
+	setup(&w, 26, 26);
+	w.process.options.strict = false;
+	target_fake_task(w.t, 9002, "1 2 3\n", "running\n");
+	for (int i = 0; i < N_M; i++)
+		poke(&w, m_at(i), GO_M_PROCID, 100000 + (uint64_t)i);
+	expect_not_up(&w);
+	assert_null(w.rt->restricted);
+	target_fake_task(w.t, 9002, "1 2 3\n", "202 0x0 0x80 0x0 0x0 0x0 0x0 0x7000 0x7f0000402010\n");
+	expect_not_up(&w);			/* a thread of C */
+	for (int i = 0; i < N_M; i++)
+		write_m(&w, i);
+	expect_believed(&w);
 	teardown(&w);
 }
 
@@ -559,6 +631,8 @@ int main(void)
 		cmocka_unit_test(test_sched_that_does_not_agree),
 		cmocka_unit_test(test_a_torn_look_is_repeated),
 		cmocka_unit_test(test_what_cannot_be_checked),
+		cmocka_unit_test(test_restricted),
+		cmocka_unit_test(test_nothing_is_final_at_the_start),
 		cmocka_unit_test(test_process_that_ends),
 	};
 

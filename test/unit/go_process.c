@@ -165,16 +165,38 @@ static void test_packed(void **state)
 	refused(&w, ERROR_UNSUPPORTED, "is a packed Go program", "in its memory, but not in its file");
 }
 
+/* Functions can be told, and of structs only what the file proves. */
+static void test_version_without_a_row(void **state)
+{
+	struct go_image_fake *f = fake(26);
+	struct go_process *p;
+	struct go_runtime *rt;
+	struct world w;
+	struct go_line l;
+
+	(void)state;
+	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.99.1", 8);
+	w = world_of(f);
+	assert_null(go_process_open(w.t, NULL, &p));
+	rt = go_process_runtime(p, 0);
+	assert_string_equal(go_runtime_build(rt)->version, "go1.99.1");
+	assert_int_equal(go_runtime_caps(rt), GO_CAP_PCLNTAB);
+	assert_int_equal(go_lines(rt, f->text - 0x400000 + place, &l, 1), 1);
+	assert_string_equal(l.function, "main.main");
+	for (int i = 0; i < GO_FIELD_COUNT; i++)
+		if (i < GO_MD_FUNCNAMETAB || i > GO_MD_ENOPTRBSS)
+			assert_false(go_has(go_runtime_layout(rt), i) &&
+				     go_runtime_layout(rt)->f[i].source == GO_SOURCE_ROW);
+	go_process_close(p);
+	world_close(&w);
+}
+
 static void test_versions(void **state)
 {
 	struct go_image_fake *f = fake(26);
 	struct world w;
 
 	(void)state;
-	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.99.1", 8);
-	w = world_of(f);
-	refused(&w, ERROR_UNSUPPORTED, "was built by go1.99.1", "goprof reads go1.15 to go1.27");
-	f = fake(26);
 	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.14.1", 8);
 	w = world_of(f);
 	refused(&w, ERROR_UNSUPPORTED, "was built by go1.14.1", "goprof reads go1.15 to go1.27");
@@ -228,6 +250,7 @@ int main(void)
 		cmocka_unit_test(test_gccgo),
 		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_version_without_a_row),
 		cmocka_unit_test(test_wrong_form),
 		cmocka_unit_test(test_other_cpu),
 		cmocka_unit_test(test_not_where_it_should_be),

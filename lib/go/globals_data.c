@@ -1,0 +1,271 @@
+/*
+ * globals_data.c: variables of the runtime by what they hold, where neither symbols nor code tell.
+ *
+ * The writable data of the module is read from the process, chunk by chunk. What is looked for
+ * there is certain by itself, whatever the version: allgs is the only slice whose elements point to
+ * themselves and whose first one starts in runtime.main; allm is the only variable that leads to m0
+ * through all ms; the texts of wait reasons are known. More than one candidate is no answer.
+ *
+ * Upstream: src/runtime/proc.go (allgs, allm), runtime2.go (waitReasonStrings).
+ */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "go/calibrate_impl.h"
+#include "go/settle_impl.h"
+
+enum {
+	CHUNK = 64 * 1024,
+	OVERLAP = 256,		/* longest thing looked at where it stands */
+	ELEMENTS = 8,
+	LINK_AT_MAX = 1024,
+	LIST_MAX = 1 << 14,
+	HEADS_MAX = 64,
+};
+
+static const uint64_t data_max = 1ull << 30, length_max = 1ull << 28;
+
+struct data_search {
+	struct go_runtime *rt;
+	struct target *t;
+	const struct go_layout *layout;	/* of the search for allm */
+	gaddr_t main;			/* entry of runtime.main */
+	gaddr_t found[HEADS_MAX], head[HEADS_MAX];
+	size_t n, length;		/* and the length of the longest list */
+};
+
+/* Looks at the bytes of one address; `left` of them are there. */
+typedef void word_fn(struct data_search *s, gaddr_t at, const uint8_t *bytes, size_t left);
+
+static void search(struct data_search *s, word_fn *look)
+{
+	const struct go_module *m = &s->rt->modules[0];
+	gaddr_t at = (m->noptrdata + m->bias + 7) & ~(gaddr_t)7, end = m->enoptrbss + m->bias;
+	_cleanup_free_ uint8_t *buf = malloc(CHUNK + OVERLAP);
+
+	if (!buf || end < at || end - at > data_max)
+		return;
+	for (; at < end; at += CHUNK) {
+		size_t left = end - at < CHUNK + OVERLAP ? (size_t)(end - at) : CHUNK + OVERLAP;
+		struct span v = { .addr = at, .buf = buf, .len = left };
+		struct error *err = target_read_v(s->t, &v, 1);
+
+		error_free(err);
+		if (err)
+			return;
+		for (size_t i = 0; i < CHUNK && i + 8 <= v.done; i += 8)
+			look(s, at + i, buf + i, v.done - i);
+	}
+}
+
+static void add(struct data_search *s, gaddr_t at, gaddr_t head)
+{
+	if (s->n < HEADS_MAX) {
+		s->found[s->n] = at;
+		s->head[s->n] = head;
+	}
+	s->n++;
+}
+
+static bool is_place(uint64_t w)
+{
+	return w % 8 == 0 && w >= 4096 && w < 1ull << 47;
+}
+
+static bool read_word(const struct data_search *s, gaddr_t at, uint64_t *ret)
+{
+	struct error *err = target_read_u64(s->t, at, ret);
+
+	error_free(err);
+	return !err;
+}
+
+/* ---- allgs ---- */
+
+static size_t read_some(const struct data_search *s, gaddr_t at, uint8_t *bytes, size_t len)
+{
+	struct span v = { .addr = at, .buf = bytes, .len = len };
+	struct error *err = target_read_v(s->t, &v, 1);
+
+	error_free(err);
+	return err ? 0 : v.done & ~(size_t)7;
+}
+
+static bool has_word(const uint8_t *bytes, size_t len, uint64_t value)
+{
+	for (size_t i = 0; i + 8 <= len; i += 8)
+		if (cal_word(bytes, (uint32_t)i) == value)
+			return true;
+	return false;
+}
+
+/* Do all elements hold their own address, and at the same place? */
+static bool name_themselves(const struct data_search *s, const gaddr_t *e, size_t n, const uint8_t *first,
+			    size_t len)
+{
+	for (size_t o = 0; o + 8 <= len; o += 8) {
+		size_t same = 0;
+		uint64_t w;
+
+		if (cal_word(first, (uint32_t)o) != e[0])
+			continue;
+		while (same < n && is_place(e[same]) && read_word(s, e[same] + o, &w) && w == e[same])
+			same++;
+		if (same == n)
+			return true;
+	}
+	return false;
+}
+
+static void look_for_allgs(struct data_search *s, gaddr_t at, const uint8_t *bytes, size_t left)
+{
+	uint64_t ptr, len, cap;
+	uint8_t first[CAL_G_BYTES];
+	gaddr_t e[ELEMENTS];
+	size_t n, got;
+
+	if (left < 24)
+		return;
+	ptr = cal_word(bytes, 0);
+	len = cal_word(bytes, 8);
+	cap = cal_word(bytes, 16);
+	if (!is_place(ptr) || len == 0 || len > cap || cap > length_max)
+		return;
+	n = len < ELEMENTS ? (size_t)len : ELEMENTS;
+	if (read_some(s, ptr, (uint8_t *)e, n * sizeof(e[0])) != n * sizeof(e[0]) || !is_place(e[0]))
+		return;
+	got = read_some(s, e[0], first, sizeof(first));
+	if (has_word(first, got, s->main) && name_themselves(s, e, n, first, got))
+		add(s, at, ptr);
+}
+
+static bool set_global(struct go_runtime *rt, enum go_global g, gaddr_t addr)
+{
+	struct go_global_at *at = &rt->globals[g];
+
+	if (at->addr == addr)
+		return false;
+	*at = (struct go_global_at){ addr, GO_SOURCE_DATA };
+	return true;
+}
+
+bool go_allgs_in_data(struct go_runtime *rt)
+{
+	struct data_search s = { .rt = rt, .t = rt->process->target };
+	struct go_func f;
+	uint32_t pos = 0;
+	bool changed;
+
+	if (!go_func_by_name(rt, "runtime.main", &pos, &f))
+		return false;
+	s.main = f.entry;
+	search(&s, look_for_allgs);
+	if (s.n != 1)
+		return false;
+	changed = set_global(rt, GO_ALLGS, s.found[0]);
+	/* The slice is as good as the copies of its parts, and is surely what it is. */
+	if (!changed && rt->globals[GO_ALLGLEN].addr == s.found[0] + 8 &&
+	    rt->globals[GO_ALLGPTR].addr == s.found[0])
+		return false;
+	return set_global(rt, GO_ALLGPTR, s.found[0]) | set_global(rt, GO_ALLGLEN, s.found[0] + 8);
+}
+
+/* ---- allm ---- */
+
+static bool is_variable(const struct data_search *s, gaddr_t addr)
+{
+	const struct go_module *m = &s->rt->modules[0];
+
+	return addr - m->bias >= m->noptrdata && addr - m->bias < m->enoptrbss;
+}
+
+/* Its first member is g0, which names itself and has no number. (That only saves work.) */
+static bool looks_like_m(const struct data_search *s, gaddr_t at)
+{
+	uint64_t g0, self, goid;
+
+	return read_word(s, at, &g0) && is_place(g0) &&
+	       read_word(s, g0 + (uint64_t)s->layout->f[GO_G_SCHED_G].offset, &self) && self == g0 &&
+	       read_word(s, g0 + (uint64_t)s->layout->f[GO_G_GOID].offset, &goid) && goid == 0;
+}
+
+/* The most ms that a list from here to m0 has, whatever member links it. */
+static size_t longest_list(const struct data_search *s, gaddr_t head)
+{
+	size_t most = 0;
+
+	for (uint64_t o = 0; o < LINK_AT_MAX; o += 8) {
+		uint64_t at = head, last = 0;
+		size_t n = 0;
+
+		for (; at && n < LIST_MAX; n++) {
+			last = at;
+			if (!is_place(at) || !read_word(s, at + o, &at))
+				break;
+		}
+		if (at == 0 && n > most && is_variable(s, last) && looks_like_m(s, last))
+			most = n;
+	}
+	return most;
+}
+
+static void look_for_allm(struct data_search *s, gaddr_t at, const uint8_t *bytes, size_t left)
+{
+	gaddr_t head = cal_word(bytes, 0);
+	size_t n;
+
+	(void)left;
+	if (!is_place(head) || !looks_like_m(s, head))
+		return;
+	n = longest_list(s, head);
+	if (n < 2 || n < s->length)
+		return;
+	if (n > s->length)
+		s->n = 0;
+	s->length = n;
+	add(s, at, head);
+}
+
+bool go_allm_in_data(struct go_runtime *rt, const struct go_layout *l)
+{
+	struct data_search s = { .rt = rt, .t = rt->process->target, .layout = l };
+
+	search(&s, look_for_allm);
+	return s.n == 1 && set_global(rt, GO_ALLM, s.found[0]);
+}
+
+/* ---- texts of wait reasons ---- */
+
+/* The table has begun with these three since Go 1.10. */
+static const char *const first_texts[] = { "", "GC assist marking", "IO wait" };
+
+enum { N_TEXTS = sizeof(first_texts) / sizeof(first_texts[0]) };
+
+static void look_for_texts(struct data_search *s, gaddr_t at, const uint8_t *bytes, size_t left)
+{
+	const struct go_module *m = &s->rt->modules[0];
+
+	if (left < 16 * N_TEXTS)
+		return;
+	for (uint32_t i = 0; i < N_TEXTS; i++)
+		if (cal_word(bytes, 16 * i + 8) != strlen(first_texts[i]))
+			return;
+	for (uint32_t i = 1; i < N_TEXTS; i++) {
+		char text[32] = "";
+		struct error *err = image_read(m->image, cal_word(bytes, 16 * i) - m->bias, text,
+					       strlen(first_texts[i]));
+
+		error_free(err);
+		if (err || strcmp(text, first_texts[i]) != 0)
+			return;
+	}
+	add(s, at, 0);
+}
+
+bool go_wait_reasons_in_data(struct go_runtime *rt)
+{
+	struct data_search s = { .rt = rt, .t = rt->process->target };
+
+	search(&s, look_for_texts);
+	return s.n == 1 && set_global(rt, GO_WAITREASON_STRINGS, s.found[0]);
+}
