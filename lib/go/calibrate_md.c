@@ -294,20 +294,30 @@ struct error *go_layout_choose(struct image *img, int minor, struct go_layout *r
 
 /* ---- wrappers ---- */
 
-uint8_t go_wrapper_id_shown(struct go_runtime *rt)
+/* The one number that both functions have, if it is not that of ordinary ones; else UINT8_MAX. */
+static uint8_t common_id(struct go_runtime *rt, const char *const names[2])
 {
-	/* go statements with arguments start at one; from 1.22 on they have a name of their own. */
-	static const char *const wrappers[] = { "runtime.gcenable.gowrap1", "runtime.gcenable.gowrap2" };
-	uint8_t id = UINT8_MAX;
+	struct go_func f[2];
 
-	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++) {
-		struct go_func f;
+	for (int i = 0; i < 2; i++) {
 		uint32_t pos = 0;
 
-		if (!go_func_by_name(rt, wrappers[i], &pos, &f) || !f.func_id ||
-		    (id != UINT8_MAX && id != f.func_id))
+		if (!go_func_by_name(rt, names[i], &pos, &f[i]))
 			return UINT8_MAX;
-		id = f.func_id;
 	}
+	return f[0].func_id && f[0].func_id == f[1].func_id ? f[0].func_id : UINT8_MAX;
+}
+
+uint8_t go_wrapper_id_shown(struct go_runtime *rt)
+{
+	/* go statements with arguments start at a wrapper; from 1.22 on they have a name of their own. */
+	static const char *const wrappers[][2] = {
+		{ "runtime.gcenable.gowrap1", "runtime.gcenable.gowrap2" },
+		{ "runtime.gcenable.func1", "runtime.gcenable.func2" },
+	};
+	uint8_t id = UINT8_MAX;
+
+	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]) && id == UINT8_MAX; i++)
+		id = common_id(rt, wrappers[i]);
 	return id;
 }
