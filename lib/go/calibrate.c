@@ -132,11 +132,12 @@ static enum verdict read_lists(struct sight *s)
 		s->missing = "runtime.allgs";
 		return MISFIT;
 	}
-	if (!read_word(s, at[GO_ALLM].addr, &s->allm)) {
+	/* Where allm is not known gs can be, and then it is searched for. */
+	if (at[GO_ALLM].addr && !read_word(s, at[GO_ALLM].addr, &s->allm)) {
 		s->missing = "runtime.allm";
 		return MISFIT;
 	}
-	if (s->allglen < FIRST_GS || !s->allgptr || !s->allm)
+	if (s->allglen < FIRST_GS || !s->allgptr || (at[GO_ALLM].addr && !s->allm))
 		return NOT_UP;
 	s->n_gs = s->allglen < CAL_GS ? s->allglen : CAL_GS;
 	return FITS;

@@ -4,19 +4,17 @@
  * Firm ground are goroutines parked in runtime.gopark. mcall saved their pc, sp and frame pointer,
  * and wrote nothing to their stacks: right below the saved sp still stands the saved pc as the
  * return address of the call of mcall, and gopark's frame size joins sp and frame pointer. A
- * creator's pc stands behind a call of newproc, a system call's behind one of entersyscall. Those
- * are facts of the machine code, and no other member can show them by chance.
+ * creator's pc stands behind a call of newproc. Those are facts of the machine code, and no other
+ * member can show them by chance.
  *
- * Upstream: src/runtime/asm_amd64.s (mcall), proc.go (gopark, newproc1, casgstatus, reentersyscall,
- * exitsyscall), mgcmark.go (waitsince).
+ * Upstream: src/runtime/asm_amd64.s (mcall, gogo), proc.go (gopark, newproc1, casgstatus), stack.go.
  */
-#include "base/clock.h"
 #include "go/calibrate_impl.h"
 
 enum {
 	LEAST_PARKED = 2,
 	LEAST_GS = 3,
-	STACK_MIN = 1024,
+	STACK_MIN = 2048,
 	GOID_FIRST_MAX = 64,	/* the runtime's own goroutines have numbers up to here */
 	LOW_TEXT = 4096,
 };
@@ -136,9 +134,25 @@ static bool is_saved_sp(struct sight *s, const struct seen_parked *p, uint32_t o
 	return p->below[offset / 8] == p->pc;
 }
 
+/* Not all: one that has gone on keeps its saved pc, but the runtime has cleared its sp. */
 static bool fits_sp(struct sight *s, uint32_t offset)
 {
-	return all_parked(s, offset, is_saved_sp);
+	size_t agree = 0;
+
+	for (size_t i = 0; i < s->n_parked; i++)
+		agree += offset + 8 <= s->parked[i].g->len && is_saved_sp(s, &s->parked[i], offset);
+	return !cal_g_taken(s, offset) && agree >= LEAST_PARKED && agree * 2 > s->n_parked;
+}
+
+/* Only those that stand there still. */
+static void keep_parked(struct sight *s, int32_t sp_at)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_parked; i++)
+		if (is_saved_sp(s, &s->parked[i], (uint32_t)sp_at))
+			s->parked[n++] = s->parked[i];
+	s->n_parked = n;
 }
 
 static bool is_saved_bp(struct sight *s, const struct seen_parked *p, uint32_t offset)
@@ -172,10 +186,13 @@ static void read_callers(struct sight *s, int32_t sp_at)
 
 /* ---- stack ---- */
 
+/* The runtime makes stacks of a power of two, and where such a block may begin. */
 static bool is_stack(uint64_t lo, uint64_t hi)
 {
-	return lo > LOW_TEXT && lo % 8 == 0 && hi % 8 == 0 && lo < hi && hi - lo >= STACK_MIN &&
-	       hi - lo <= stack_max;
+	uint64_t size = hi - lo;
+
+	return lo > LOW_TEXT && lo < hi && lo % STACK_MIN == 0 && size >= STACK_MIN && size <= stack_max &&
+	       (size & (size - 1)) == 0;
 }
 
 static bool holds_sp(struct sight *s, const struct seen_parked *p, uint32_t offset)
@@ -260,7 +277,7 @@ static bool fits_creator(struct sight *s, uint32_t offset)
 /* ---- numbers ---- */
 
 /* Only such gs have ever been goroutines. */
-static bool has_begun(struct sight *s, const struct seen_g *g)
+bool cal_has_begun(struct sight *s, const struct seen_g *g)
 {
 	int32_t at = cal_offset(s, GO_G_STARTPC);
 
@@ -270,7 +287,7 @@ static bool has_begun(struct sight *s, const struct seen_g *g)
 static bool is_taken(struct sight *s, size_t n, uint32_t offset)
 {
 	for (size_t i = 0; i < n; i++)
-		if (has_begun(s, &s->gs[i]) &&
+		if (cal_has_begun(s, &s->gs[i]) &&
 		    g_word(&s->gs[i], (int32_t)offset) == g_word(&s->gs[n], (int32_t)offset))
 			return true;
 	return false;
@@ -289,7 +306,7 @@ static bool fits_goid(struct sight *s, uint32_t offset)
 		const struct seen_g *g = &s->gs[i];
 		uint64_t goid;
 
-		if (!has_begun(s, g))
+		if (!cal_has_begun(s, g))
 			continue;
 		if (offset + 8 > g->len)
 			return false;
@@ -314,7 +331,7 @@ static enum opinion is_status(struct sight *s, const struct seen_g *g, uint32_t 
 {
 	uint32_t v = g_half(g, offset) & ~(uint32_t)G_SCAN;
 
-	if (!has_begun(s, g))
+	if (!cal_has_begun(s, g))
 		return NEUTRAL;
 	return v != G_IDLE && strcmp(g_status_name(v), "???") != 0 ? AGREES : CONTRADICTS;
 }
@@ -336,10 +353,15 @@ static bool fits_status(struct sight *s, uint32_t offset)
 	return waiting >= LEAST_PARKED && waiting * 2 > s->n_parked;
 }
 
+uint32_t cal_status(struct sight *s, const struct seen_g *g)
+{
+	return g_half(g, (uint32_t)cal_offset(s, GO_G_ATOMICSTATUS)) & ~(uint32_t)G_SCAN;
+}
+
 static bool is_goid(struct sight *s, uint64_t goid)
 {
 	for (size_t i = 0; i < s->n_gs; i++)
-		if (has_begun(s, &s->gs[i]) && g_word(&s->gs[i], cal_offset(s, GO_G_GOID)) == goid)
+		if (cal_has_begun(s, &s->gs[i]) && g_word(&s->gs[i], cal_offset(s, GO_G_GOID)) == goid)
 			return true;
 	return false;
 }
@@ -349,7 +371,7 @@ static enum opinion is_parent(struct sight *s, const struct seen_g *g, uint32_t 
 {
 	uint64_t parent = g_word(g, (int32_t)offset);
 
-	if (!has_begun(s, g) || g_word(g, cal_offset(s, GO_G_GOPC)) == 0)
+	if (!cal_has_begun(s, g) || g_word(g, cal_offset(s, GO_G_GOPC)) == 0)
 		return NEUTRAL;
 	if (g == main_g(s, cal_offset(s, GO_G_STARTPC)))
 		return parent == 0 ? NEUTRAL : CONTRADICTS;
@@ -362,160 +384,6 @@ static enum opinion is_parent(struct sight *s, const struct seen_g *g, uint32_t 
 static bool fits_parent(struct sight *s, uint32_t offset)
 {
 	return main_g(s, cal_offset(s, GO_G_STARTPC)) && cal_gs_agree(s, offset, 8, LEAST_GS, is_parent);
-}
-
-/* ---- system calls ---- */
-
-static uint32_t status_of(struct sight *s, const struct seen_g *g)
-{
-	return g_half(g, (uint32_t)cal_offset(s, GO_G_ATOMICSTATUS)) & ~(uint32_t)G_SCAN;
-}
-
-static bool on_own_stack(struct sight *s, const struct seen_g *g, uint64_t sp)
-{
-	return sp > g_word(g, cal_offset(s, GO_G_STACK_LO)) && sp < g_word(g, cal_offset(s, GO_G_STACK_HI));
-}
-
-/* It stays when the call is over, so nearly every goroutine that does input or output has one. */
-static enum opinion is_syscall_pc(struct sight *s, const struct seen_g *g, uint32_t offset)
-{
-	static const char *const enters[] = { "runtime.entersyscall", "runtime.entersyscallblock" };
-	uint64_t pc = g_word(g, (int32_t)offset);
-
-	if (!has_begun(s, g))
-		return NEUTRAL;		/* of a C thread: made as if it were in a system call */
-	if (!pc)
-		return status_of(s, g) == G_SYSCALL ? CONTRADICTS : NEUTRAL;
-	for (size_t i = 0; i < sizeof(enters) / sizeof(enters[0]); i++)
-		if (cal_called(s, pc, enters[i]))
-			return AGREES;
-	return CONTRADICTS;
-}
-
-static bool fits_syscall_pc(struct sight *s, uint32_t offset)
-{
-	return cal_gs_agree(s, offset, 8, 1, is_syscall_pc);
-}
-
-/* This one is 0 whenever the goroutine is in none. */
-static enum opinion is_syscall_sp(struct sight *s, const struct seen_g *g, uint32_t offset)
-{
-	uint64_t sp = g_word(g, (int32_t)offset);
-
-	if (!has_begun(s, g))
-		return NEUTRAL;
-	if (status_of(s, g) == G_SYSCALL)
-		return on_own_stack(s, g, sp) ? AGREES : CONTRADICTS;
-	return sp == 0 || on_own_stack(s, g, sp) ? NEUTRAL : CONTRADICTS;
-}
-
-/* Has no parked one a value? */
-static bool zero_when_parked(struct sight *s, uint32_t offset)
-{
-	for (size_t i = 0; i < s->n_parked; i++)
-		if (g_word(s->parked[i].g, (int32_t)offset))
-			return false;
-	return true;
-}
-
-static bool fits_syscall_sp(struct sight *s, uint32_t offset)
-{
-	return cal_gs_agree(s, offset, 8, 1, is_syscall_sp) && zero_when_parked(s, offset);
-}
-
-/* Could syscallsp stand here, and syscallpc behind it, as far as can be seen? */
-static bool pair_fits(struct sight *s, int32_t sp)
-{
-	return sp % 8 == 0 && sp + 16 <= CAL_G_BYTES && sp != cal_offset(s, GO_G_SCHED_SP) &&
-	       sp != cal_offset(s, GO_G_SCHED_PC) && zero_when_parked(s, (uint32_t)sp) &&
-	       cal_gs_agree(s, (uint32_t)sp, 8, 0, is_syscall_sp) &&
-	       cal_gs_agree(s, (uint32_t)sp + 8, 8, 0, is_syscall_pc);
-}
-
-/* The only pair that reentersyscall sets and that can be it. */
-static int32_t claimed_pair(struct sight *s)
-{
-	int32_t found = CAL_NONE;
-
-	for (uint32_t i = 0; i < s->claims.n_pairs; i++) {
-		if (!pair_fits(s, s->claims.pairs[i]) || s->claims.pairs[i] == found)
-			continue;
-		if (found != CAL_NONE)
-			return CAL_NONE;
-		found = s->claims.pairs[i];
-	}
-	return found;
-}
-
-/* One without the other says nothing, so both or none. */
-static void find_syscall(struct sight *s)
-{
-	int32_t pc = cal_only(s, CAL_G_BYTES, 8, fits_syscall_pc);
-	int32_t sp = cal_only(s, CAL_G_BYTES, 8, fits_syscall_sp);
-	int32_t pair = claimed_pair(s);
-
-	if (sp < 0)
-		sp = pair;
-	if (pc < 0 && pair >= 0)
-		pc = pair + 8;
-	if (pc < 0 || sp < 0 || (pair >= 0 && (sp != pair || pc != pair + 8)))
-		return;
-	(void)cal_set(s, GO_G_SYSCALLPC, pc, 8);
-	(void)cal_set(s, GO_G_SYSCALLSP, sp, 8);
-}
-
-/* ---- since when ---- */
-
-/* A collection writes the time at which it began into all gs that it finds blocked: equal ones. */
-static size_t share_a_time(struct sight *s, uint32_t offset, uint64_t time)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n_parked; i++)
-		n += g_word(s->parked[i].g, (int32_t)offset) == time;
-	return n;
-}
-
-/* Pointers may be shared, too. What can be read is none of ours. */
-static bool is_time(struct sight *s, uint64_t w)
-{
-	static const uint64_t second = 1000000000;
-	struct error *err;
-	uint8_t byte;
-	bool readable;
-
-	if (w < second || w > system_clock.mono(&system_clock))
-		return false;
-	err = target_read(s->t, w, &byte, 1);
-	readable = !err;
-	error_free(err);
-	return !readable;
-}
-
-static bool fits_waitsince(struct sight *s, uint32_t offset)
-{
-	size_t most = 0;
-
-	if (cal_g_taken(s, offset))
-		return false;
-	for (size_t i = 0; i < s->n_gs; i++) {
-		const struct seen_g *g = &s->gs[i];
-		uint64_t w;
-		size_t n;
-
-		if (!has_begun(s, g))
-			continue;
-		if (offset + 8 > g->len)
-			return false;
-		w = g_word(g, (int32_t)offset);
-		if (!w)
-			continue;
-		if ((status_of(s, g) != G_WAITING && status_of(s, g) != G_LEAKED) || !is_time(s, w))
-			return false;
-		n = share_a_time(s, offset, w);
-		most = n > most ? n : most;
-	}
-	return most >= LEAST_GS;
 }
 
 /* ---- all of them ---- */
@@ -533,7 +401,6 @@ static const struct proof numbers[] = {
 	{ GO_G_ATOMICSTATUS, fits_status, 4, "g.atomicstatus" },
 	{ GO_G_GOPC, fits_creator, 8, NULL },
 	{ GO_G_PARENTGOID, fits_parent, 8, NULL },
-	{ GO_G_WAITSINCE, fits_waitsince, 8, NULL },
 };
 
 static bool prove(struct sight *s, const struct proof *p)
@@ -573,6 +440,7 @@ static enum verdict find_sched(struct sight *s)
 	sp = cal_only(s, CAL_G_BYTES, 8, fits_sp);
 	if (!cal_set(s, GO_G_SCHED_SP, sp, 8))
 		return lacks(s, "g.sched.sp");
+	keep_parked(s, sp);
 	read_callers(s, sp);
 	(void)cal_set(s, GO_G_SCHED_BP, cal_only(s, CAL_G_BYTES, 8, fits_bp), 8);
 	return FITS;
@@ -591,6 +459,6 @@ enum verdict cal_gs(struct sight *s)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (!prove(s, &numbers[i]))
 			return MISFIT;
-	find_syscall(s);
+	cal_calls(s);
 	return FITS;
 }

@@ -1,7 +1,7 @@
 /*
  * calibrate_impl.h: the search for members of runtime structs in a running process, as its parts
- * share it: calibrate.c looks and orders, calibrate_g.c, calibrate_m.c and calibrate_labels.c prove
- * members by what they hold, calibrate_code.c by the instructions that use them. Nobody else includes this.
+ * share it: calibrate.c looks and orders, calibrate_{g,calls,m,labels}.c prove members by what they
+ * hold, calibrate_code.c reads the instructions that use them. Nobody else includes this.
  *
  * The rule of all parts: an offset is found when the bytes at it are what the member must hold in
  * every struct that was read, are positively so in some, and no other offset can say the same.
@@ -112,6 +112,10 @@ static inline uint64_t g_word(const struct seen_g *g, int32_t offset)
 	return cal_word(g->bytes, (uint32_t)offset);
 }
 
+/* Only such gs have ever been goroutines (once startpc is found); and their status without the scan bit. */
+bool cal_has_begun(struct sight *s, const struct seen_g *g);
+uint32_t cal_status(struct sight *s, const struct seen_g *g);
+
 /* ---- names ---- */
 
 /* The function's name if `pc` lies in one, else NULL; borrowed. */
@@ -124,6 +128,7 @@ bool cal_called(struct sight *s, gaddr_t pc, const char *name);
 /* ---- parts ---- */
 
 enum verdict cal_gs(struct sight *s);		/* all that gs alone can prove */
+void cal_calls(struct sight *s);			/* its last step: system calls and times */
 enum verdict cal_ms(struct sight *s);		/* then ms, and what of gs they prove */
 void cal_labels(struct sight *s);
 void cal_waitreason(struct sight *s);

@@ -367,6 +367,8 @@ enum verdict cal_ms(struct sight *s)
 	size_t length;
 	int32_t link = find_list(s, &length), g0;
 
+	if (!s->allm)
+		return lacks(s, "runtime.allm");
 	if (!cal_set(s, GO_M_ALLLINK, link, 8) || !read_ms(s, link, length))
 		return lacks(s, "m.alllink");
 	g0 = find_g0(s);

@@ -561,48 +561,6 @@ static void test_what_cannot_be_checked(void **state)
 	teardown(&w);
 }
 
-/* Not asked to refuse: threads only, and the reason is kept. Nothing of the row is left. */
-static void test_restricted(void **state)
-{
-	struct world w;
-
-	(void)state;
-	setup(&w, 26, 26);
-	w.process.options.strict = false;
-	arena_init(&w.rt->strings);
-	for (int i = 0; i < N_M; i++)
-		poke(&w, m_at(i), GO_M_PROCID, 100000 + (uint64_t)i);
-	assert_null(go_runtime_check(w.rt));
-	assert_non_null(strstr(w.rt->restricted, "procid"));
-	assert_int_equal(w.rt->caps, GO_CAP_PCLNTAB);
-	assert_true(w.rt->checked);
-	for (int f = GO_G_SIZE; f <= GO_SCHED_GCWAITING; f++)
-		assert_false(go_has(&w.rt->layout, f));
-	arena_deinit(&w.rt->strings);
-	teardown(&w);
-}
-
-/* The same before the runtime has made a thread: it is asked again, and then believed. */
-static void test_nothing_is_final_at_the_start(void **state)
-{
-	struct world w;
-
-	(void)state;
-	setup(&w, 26, 26);
-	w.process.options.strict = false;
-	target_fake_task(w.t, 9002, "1 2 3\n", "running\n");
-	for (int i = 0; i < N_M; i++)
-		poke(&w, m_at(i), GO_M_PROCID, 100000 + (uint64_t)i);
-	expect_not_up(&w);
-	assert_null(w.rt->restricted);
-	target_fake_task(w.t, 9002, "1 2 3\n", "202 0x0 0x80 0x0 0x0 0x0 0x0 0x7000 0x7f0000402010\n");
-	expect_not_up(&w);			/* a thread of C */
-	for (int i = 0; i < N_M; i++)
-		write_m(&w, i);
-	expect_believed(&w);
-	teardown(&w);
-}
-
 static void test_process_that_ends(void **state)
 {
 	struct world w;
@@ -631,8 +589,6 @@ int main(void)
 		cmocka_unit_test(test_sched_that_does_not_agree),
 		cmocka_unit_test(test_a_torn_look_is_repeated),
 		cmocka_unit_test(test_what_cannot_be_checked),
-		cmocka_unit_test(test_restricted),
-		cmocka_unit_test(test_nothing_is_final_at_the_start),
 		cmocka_unit_test(test_process_that_ends),
 	};
 

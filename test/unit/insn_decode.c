@@ -207,6 +207,35 @@ static void test_random_bytes(void **state)
 	}
 }
 
+/* Members of structs: one register and a displacement. */
+static void test_members(void **state)
+{
+	static const struct {
+		uint8_t bytes[INSN_MAX];
+		uint8_t base;
+		int32_t displacement;
+	} v[] = {
+		{ { 0x48, 0x8b, 0x58, 0x30 }, 1 + 0, 0x30 },			/* mov rbx,[rax+0x30] */
+		{ { 0x48, 0x8b, 0x13 }, 1 + 3, 0 },				/* mov rdx,[rbx] */
+		{ { 0x49, 0x89, 0x86, 0x68, 1, 0, 0 }, 1 + 14, 0x168 },		/* mov [r14+0x168],rax */
+		{ { 0x48, 0x8b, 0x4a, 0xf8 }, 1 + 2, -8 },			/* mov rcx,[rdx-8] */
+		{ { 0x48, 0x8b, 0x7c, 0x24, 0x10 }, INSN_BASE_SP, 0x10 },	/* mov rdi,[rsp+0x10] */
+		{ { 0x64, 0x48, 0x8b, 0x04, 0x25, 0xf8, 0xff, 0xff, 0xff }, 0, 0 },	/* mov rax,fs:-8 */
+		{ { 0x48, 0x8b, 0x04, 0xc8 }, 0, 0 },				/* mov rax,[rax+rcx*8] */
+		{ { 0x48, 0x8b, 0x05, 1, 0, 0, 0 }, 0, 0 },			/* mov rax,[rip+1] */
+		{ { 0x48, 0x01, 0xd8 }, 0, 0 },					/* add rax,rbx */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct insn in;
+
+		assert_true(insn_decode(v[i].bytes, sizeof(v[i].bytes), PC, &in));
+		assert_int_equal(in.base, v[i].base);
+		assert_int_equal(in.displacement, v[i].displacement);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +244,7 @@ int main(void)
 		cmocka_unit_test(test_too_few_bytes),
 		cmocka_unit_test(test_no_instructions),
 		cmocka_unit_test(test_random_bytes),
+		cmocka_unit_test(test_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
