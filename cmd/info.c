@@ -160,14 +160,36 @@ static void field_facts(struct info *i, const struct go_layout *l)
 	}
 }
 
-static void layout_facts(struct info *i, struct go_runtime *rt)
+static bool uses(const struct go_layout *l, enum go_source source)
 {
+	for (int f = 0; f < GO_MD_SIZE; f++)
+		if (go_has(l, f) && l->f[f].source == source)
+			return true;
+	return false;
+}
+
+/* Where the members of g and m come from; what was tried before is not told. */
+static void layout_fact(struct info *i, const struct go_runtime *rt)
+{
+	const struct go_layout *l = go_runtime_layout(rt);
 	const struct go_build *b = go_runtime_build(rt);
 	const char *origin = go_layout_row_origin(b->minor, b->patch);
+	bool proved = uses(l, GO_SOURCE_CALIBRATED), dwarf = uses(l, GO_SOURCE_DWARF);
+
+	if (uses(l, GO_SOURCE_ROW))
+		fact(i, "layout", "row read from %s%s", origin ? origin : "another version",
+		     origin && strcmp(origin, b->version) == 0 ? ", this very version" : "");
+	else if (proved || dwarf)
+		fact(i, "layout", "%s%s%s", proved ? "proved in the process" : "",
+		     proved && dwarf ? ", completed by " : "", dwarf ? "debug information" : "");
+	else
+		fact(i, "layout", "%s", origin ? "the row of this version does not fit" : "no row for this version");
+}
+
+static void layout_facts(struct info *i, struct go_runtime *rt)
+{
 	struct error *err;
 
-	fact(i, "layout", "%s%s%s", origin ? "row read from " : "no row for this version",
-	     origin ? origin : "", origin && strcmp(origin, b->version) == 0 ? ", this very version" : "");
 	if (i->target) {
 		err = go_runtime_check(rt);
 		if (err == &err_end)
@@ -181,6 +203,7 @@ static void layout_facts(struct info *i, struct go_runtime *rt)
 			fact(i, "checked", "fits this process");
 		error_free(err);
 	}
+	layout_fact(i, rt);
 	if (i->o->verbose)
 		field_facts(i, go_runtime_layout(rt));
 }

@@ -61,7 +61,7 @@ static bool file_read(const struct go_module *m, gaddr_t at, void *buf, size_t l
 
 /* ---- inline trees ---- */
 
-/* Entry and record of function `index`, in the formats whose tables are offsets. */
+/* Length and tree of function `index`, in the formats whose tables are offsets. */
 static bool sample_read(const struct go_module *m, uint64_t index, struct sample *ret)
 {
 	const struct pclntab_shape *s = pclntab_shape(m->format);
@@ -200,7 +200,8 @@ static void tail_open(struct tail *t, const struct go_layout *l, const struct go
 
 	*t = (struct tail){ .m = m, .at = m->moduledata + (uint64_t)offset, .offset = offset };
 	tail_read(m->image, t);
-	samples_read(t);
+	if (counts_from_gofunc(m))
+		samples_read(t);
 }
 
 /* The module as `l` describes it; its tail only if inline trees make sense there. */
@@ -222,6 +223,7 @@ static struct error *describes(struct image *img, const struct go_layout *l, boo
 	return NULL;
 }
 
+/* `l` is another version's row. Its front part may do: then what is behind is found or forgotten. */
 static struct error *find_members(struct image *img, struct go_layout *l)
 {
 	struct go_module m;
@@ -231,31 +233,12 @@ static struct error *find_members(struct image *img, struct go_layout *l)
 	forget_tail(l);
 	err = go_module_find(img, 0, l, &m);
 	if (err)
-		return err == &err_notfound ? NULL : err;
+		return err;
 	tail_open(&t, l, &m);
 	if (counts_from_gofunc(&m))
 		set(l, GO_MD_GOFUNC, only(&t, is_gofunc), 8);
 	set(l, GO_MD_TEXTSECTMAP, only(&t, is_textsectmap), 24);
 	return NULL;
-}
-
-/* ---- the row to begin with ---- */
-
-/* The nearest older version whose function table has this format, else the nearest newer one. */
-static bool base_row(int minor, enum pclntab_format format, struct go_layout *ret)
-{
-	int n, older = -1, newer = -1;
-	const int *v = go_layout_minors(&n);
-
-	for (int i = 0; i < n; i++) {
-		if (pclntab_shape_of_minor(v[i]) != pclntab_shape(format))
-			continue;
-		if (minor < 0 || v[i] <= minor)
-			older = v[i];
-		else if (newer < 0)
-			newer = v[i];
-	}
-	return go_layout_row(older >= 0 ? older : newer, ret);
 }
 
 void go_layout_forget(struct go_layout *l)
@@ -265,31 +248,59 @@ void go_layout_forget(struct go_layout *l)
 			set(l, f, CAL_NONE, 0);
 }
 
-struct error *go_layout_choose(struct image *img, int minor, struct go_layout *ret, bool *is_own)
+/* ---- the row to begin with ---- */
+
+/* One row; `ret` is left as it was where it does not do. */
+static struct error *try_row(struct image *img, int minor, struct go_layout *ret)
 {
-	enum pclntab_format format;
-	gaddr_t addr;
-	uint64_t nfunc;
+	struct go_layout l;
 	struct error *err;
+
+	if (!go_layout_row(minor, &l))
+		return &err_notfound;
+	err = find_members(img, &l);
+	if (!err)
+		*ret = l;
+	return err;
+}
+
+/* From the nearest older version down, then from the nearest newer one up. */
+static struct error *other_row(struct image *img, int minor, struct go_layout *ret)
+{
+	int n, older = 0;
+	const int *v = go_layout_minors(&n);
+	struct error *err = &err_notfound;
+
+	while (older < n && v[older] <= minor)
+		older++;
+	for (int i = older - 1; i >= 0 && err == &err_notfound; i--)
+		err = try_row(img, v[i], ret);
+	for (int i = older; i < n && err == &err_notfound; i++)
+		err = try_row(img, v[i], ret);
+	return err;
+}
+
+struct error *go_layout_choose(struct image *img, const struct go_build *b, struct go_layout *ret,
+			       bool *is_own)
+{
+	int n;
+	const int *v = go_layout_minors(&n);
+	struct error *err = NULL;
 	bool fits = false;
 
-	*is_own = go_layout_row(minor, ret);
+	if (b->minor < v[0])
+		return &err_notfound;		/* nothing as old as that was ever looked at */
+	*is_own = go_layout_row_of(b->minor, b->patch, ret);
 	if (*is_own)
 		err = describes(img, ret, &fits);
-	else
-		err = go_pclntab_find(img, &addr, &format, &nfunc);
 	if (err || fits)
 		return err;
-	if (*is_own) {
-		err = go_pclntab_find(img, &addr, &format, &nfunc);
-		if (err)
-			return err;
-	}
-	if (!pclntab_shape(format)->supported || !base_row(minor, format, ret))
-		return &err_notfound;
+	err = other_row(img, b->minor, ret);
+	if (err == &err_notfound && (*is_own || go_layout_row(v[n - 1], ret)))
+		return NULL;			/* whoever reads the module says what is wrong with it */
 	*is_own = false;
 	go_layout_forget(ret);
-	return find_members(img, ret);
+	return err;
 }
 
 /* ---- wrappers ---- */

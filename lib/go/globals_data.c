@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "go/calibrate_impl.h"
 #include "go/settle_impl.h"
+#include "insn/insn.h"
 
 enum {
 	CHUNK = 64 * 1024,
@@ -21,6 +22,8 @@ enum {
 	LINK_AT_MAX = 1024,
 	LIST_MAX = 1 << 14,
 	HEADS_MAX = 64,
+	RESERVE_CODE_MAX = 512,
+	SCHED_AROUND = 128,
 };
 
 static const uint64_t data_max = 1ull << 30, length_max = 1ull << 28;
@@ -30,7 +33,7 @@ struct data_search {
 	struct target *t;
 	const struct go_layout *layout;	/* of the search for allm */
 	gaddr_t main;			/* entry of runtime.main */
-	gaddr_t found[HEADS_MAX], head[HEADS_MAX];
+	gaddr_t found[HEADS_MAX];
 	size_t n, length;		/* and the length of the longest list */
 };
 
@@ -58,12 +61,10 @@ static void search(struct data_search *s, word_fn *look)
 	}
 }
 
-static void add(struct data_search *s, gaddr_t at, gaddr_t head)
+static void add(struct data_search *s, gaddr_t at)
 {
-	if (s->n < HEADS_MAX) {
+	if (s->n < HEADS_MAX)
 		s->found[s->n] = at;
-		s->head[s->n] = head;
-	}
 	s->n++;
 }
 
@@ -136,7 +137,7 @@ static void look_for_allgs(struct data_search *s, gaddr_t at, const uint8_t *byt
 		return;
 	got = read_some(s, e[0], first, sizeof(first));
 	if (has_word(first, got, s->main) && name_themselves(s, e, n, first, got))
-		add(s, at, ptr);
+		add(s, at);
 }
 
 static bool set_global(struct go_runtime *rt, enum go_global g, gaddr_t addr)
@@ -162,12 +163,11 @@ bool go_allgs_in_data(struct go_runtime *rt)
 	search(&s, look_for_allgs);
 	if (s.n != 1)
 		return false;
-	changed = set_global(rt, GO_ALLGS, s.found[0]);
 	/* The slice is as good as the copies of its parts, and is surely what it is. */
-	if (!changed && rt->globals[GO_ALLGLEN].addr == s.found[0] + 8 &&
-	    rt->globals[GO_ALLGPTR].addr == s.found[0])
-		return false;
-	return set_global(rt, GO_ALLGPTR, s.found[0]) | set_global(rt, GO_ALLGLEN, s.found[0] + 8);
+	changed = set_global(rt, GO_ALLGPTR, s.found[0]);
+	changed |= set_global(rt, GO_ALLGLEN, s.found[0] + 8);
+	(void)set_global(rt, GO_ALLGS, s.found[0]);
+	return changed;
 }
 
 /* ---- allm ---- */
@@ -223,15 +223,50 @@ static void look_for_allm(struct data_search *s, gaddr_t at, const uint8_t *byte
 	if (n > s->length)
 		s->n = 0;
 	s->length = n;
-	add(s, at, head);
+	add(s, at);
+}
+
+/*
+ * The list of idle ms often begins with the newest one, too. It is a member of schedt and stands
+ * close to the counter that mReserveID counts up; allm is a variable of its own.
+ */
+static gaddr_t counter_of_ms(struct go_runtime *rt)
+{
+	uint8_t code[RESERVE_CODE_MAX];
+	struct go_func f;
+	struct insn in;
+	uint32_t pos = 0;
+	size_t len, at = 0;
+	gaddr_t read = 0;
+
+	if (!go_func_by_name(rt, "runtime.mReserveID", &pos, &f))
+		return 0;
+	len = f.end - f.entry < sizeof(code) ? f.end - f.entry : sizeof(code);
+	len = go_code_read(rt, f.entry, code, len);
+	for (; at < len && insn_decode(code + at, len - at, f.entry + at, &in) && in.length; at += in.length) {
+		if (!in.has_address || in.access_size != 8)
+			continue;
+		if ((in.access & INSN_WRITES) && (in.address == read || in.access & INSN_READS))
+			return in.address;
+		read = in.address;
+	}
+	return 0;
 }
 
 bool go_allm_in_data(struct go_runtime *rt, const struct go_layout *l)
 {
 	struct data_search s = { .rt = rt, .t = rt->process->target, .layout = l };
+	gaddr_t counter = counter_of_ms(rt), found = 0;
+	size_t n = 0;
 
 	search(&s, look_for_allm);
-	return s.n == 1 && set_global(rt, GO_ALLM, s.found[0]);
+	for (size_t i = 0; i < s.n && i < HEADS_MAX; i++) {
+		if (counter && s.found[i] - counter + SCHED_AROUND < 2 * SCHED_AROUND)
+			continue;
+		found = s.found[i];
+		n++;
+	}
+	return s.n <= HEADS_MAX && n == 1 && set_global(rt, GO_ALLM, found);
 }
 
 /* ---- texts of wait reasons ---- */
@@ -259,7 +294,7 @@ static void look_for_texts(struct data_search *s, gaddr_t at, const uint8_t *byt
 		if (err || strcmp(text, first_texts[i]) != 0)
 			return;
 	}
-	add(s, at, 0);
+	add(s, at);
 }
 
 bool go_wait_reasons_in_data(struct go_runtime *rt)

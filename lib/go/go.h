@@ -34,7 +34,8 @@ struct go_options {
 
 /*
  * (`o` may be NULL.) Finds the runtimes of a live process in its executable. ERROR_NOT_GO; ERROR_UNSUPPORTED (Go,
- * but no layout row for its version, gccgo, ...). Works on a process that stands at its exec.
+ * but its tables cannot be read, gccgo, ...). A version that has no layout row is not refused: see
+ * go_runtime_check. Works on a process that stands at its exec.
  */
 struct error *go_process_open(struct target *t, const struct go_options *o, struct go_process **ret);
 /* The static side only, for a file. */
@@ -83,10 +84,13 @@ const struct go_layout *go_runtime_layout(const struct go_runtime *rt);
 uint32_t go_runtime_caps(const struct go_runtime *rt);	/* enum go_cap bits */
 
 /*
- * Checks row and globals against the process by the invariants (goroutine 1 starts in
- * runtime.main, allglen fits allgptr, m.g0.m links back, procids are threads, ...).
- * NULL: believed. &err_end: the runtime has not come up yet, ask again. ERROR_UNSUPPORTED: an
- * invariant does not hold (which one is in `why`).
+ * Settles which layout is used. The row of the version and the globals are checked against the
+ * process by the invariants (goroutine 1 starts in runtime.main, allglen fits allgptr, m.g0.m links
+ * back, procids are threads, ...). If they do not fit, or there is no row, members are proved one by
+ * one in the process, then taken from its debug information; layout, globals and caps change here.
+ * NULL: there is a layout, or restricted mode (go_runtime_restricted). &err_end: the runtime has not
+ * come up yet, ask again. ERROR_UNSUPPORTED: only with options.strict, in place of restricted mode;
+ * what did not fit is in `why`.
  */
 struct error *go_runtime_check(struct go_runtime *rt);
 

@@ -90,9 +90,10 @@ uint8_t go_wrapper_func_id(int minor);
 /*
  * calibrate_md.c: the layout to begin with. *is_own: it is the row of this very version. Else the
  * members of moduledata are proved by content or absent, and nothing else is known.
- * &err_notfound: no row goes with the function table of this image.
+ * &err_notfound: a version older than all that have a row.
  */
-struct error *go_layout_choose(struct image *img, int minor, struct go_layout *ret, bool *is_own);
+struct error *go_layout_choose(struct image *img, const struct go_build *b, struct go_layout *ret,
+			       bool *is_own);
 
 /* globals.c: symbols, else the instruction rules. Fills rt->globals; missing ones stay 0. */
 struct error *go_globals_find(struct go_runtime *rt);

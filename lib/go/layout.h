@@ -4,7 +4,7 @@
  * One generated row per Go minor version (layout_table.inc, from DWARF by scripts/gen-layouts), more
  * where a patch release moved a member;
  * always checked against the running process before it is believed (go_runtime_check). Each field
- * says where its offset came from, because calibration and DWARF will fill rows too.
+ * says where its offset came from, because proof in the process and DWARF fill rows too.
  */
 #ifndef GOPROF_GO_LAYOUT_H
 #define GOPROF_GO_LAYOUT_H
@@ -32,7 +32,7 @@ enum go_source {
 const char *go_source_name(enum go_source s);
 
 struct go_field_at {
-	int32_t offset;		/* -1: this version has no such member */
+	int32_t offset;		/* -1: this version has no such member, or (source NONE) unknown */
 	uint32_t size;		/* of the member, bytes */
 	enum go_source source;
 };

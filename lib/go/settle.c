@@ -46,9 +46,13 @@ static bool stands_in_go(struct go_runtime *rt, pid_t tid)
 	struct task_syscall call;
 	struct go_func f;
 	struct task *task;
-	struct error *err = task_open(t, tid, &task);
+	struct error *err;
+	struct regs regs;
 	bool stands;
 
+	if (target_is_core(t))
+		return target_thread_regs(t, tid, &regs) && go_func_find(rt, regs.pc, &f);
+	err = task_open(t, tid, &task);
 	error_free(err);
 	if (err)
 		return false;

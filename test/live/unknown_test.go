@@ -197,6 +197,41 @@ func TestUnknownVersionDebugInformation(t *testing.T) {
 	})
 }
 
+var searched = regexp.MustCompile(`(?m)^ +(runtime\.\w+) +(0x[0-9a-f]+) +\(search in data\)$`)
+
+// Shows: where neither symbols nor code tell, the runtime's variables are found in the data of the process.
+func TestUnknownVersionVariables(t *testing.T) {
+	builds := []string{}
+	for _, build := range allBuilds {
+		if strings.HasSuffix(build, "-sw") && !strings.Contains(build, "pie") {
+			builds = append(builds, build)
+		}
+	}
+	each(t, builds, true, func(t *testing.T, build string) {
+		path := disguised(t, build, newest, "runtime.allgadd", "runtime.forEachGRace", "runtime.mcommoninit",
+			"runtime.waitReason.String")
+		p := startDisguised(t, path, "labels", "-dur", "1m")
+		found := info(t, fmt.Sprint(p.pid))
+		compareMembers(t, build, found)
+		truth, got := addresses(t, target(build)), map[string]string{}
+		for _, m := range searched.FindAllStringSubmatch(found, -1) {
+			got[m[1]] = m[2]
+		}
+		for _, name := range []string{"runtime.allgs", "runtime.allm", "runtime.waitReasonStrings"} {
+			if got[name] == "" || got[name] != truth[name] {
+				t.Errorf("%s: found at %q, is at %s", name, got[name], truth[name])
+			}
+		}
+		before, _ := p.dumped()
+		text := dump(t, p.pid)
+		after, _ := p.dumped()
+		if n := compareDumps(t, before, text, after, 0); n < 53 {
+			t.Errorf("%d parked goroutines compared", n)
+		}
+		p.quit()
+	})
+}
+
 // Shows: where nothing can be proved, goprof says so, tells threads and no goroutines, or refuses if it is asked to.
 func TestRestricted(t *testing.T) {
 	each(t, []string{"1.19-sw", "1.26-sw", "1.26-pie-sw"}, true, func(t *testing.T, build string) {

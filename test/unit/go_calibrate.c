@@ -336,6 +336,14 @@ static void test_lists_in_data(void **state)
 	world_close(&w);
 	/* Two that could be it are none. */
 	world_open(&w, &real, 9, false);
+	target_fake_poke_u64(w.t, VARS + 0x5008, m_at(0));
+	target_fake_poke_u64(w.t, VARS + 0x5010, m_at(0));
+	poke_global(&w, GO_ALLM, 0);
+	w.rt->globals[GO_ALLM].addr = 0;
+	assert_null(go_runtime_check(w.rt));
+	assert_non_null(strstr(w.rt->restricted, "allm"));
+	world_close(&w);
+	world_open(&w, &real, 9, false);
 	target_fake_poke(w.t, VARS + 0x3000, slice, sizeof(slice));
 	target_fake_poke(w.t, VARS + 0x4000, slice, sizeof(slice));
 	w.rt->globals[GO_ALLGLEN].addr = w.rt->globals[GO_ALLGPTR].addr = 0;

@@ -375,6 +375,7 @@ static void setup_world(struct world *w, uint64_t bias)
 	w->rt->n_modules = 1;
 	w->rt->modules[0].bias = bias;
 	w->rt->build.minor = 26;
+	w->rt->has_layout = true;
 	w->rt->globals[GO_WAITREASON_STRINGS].addr = REASONS + bias;
 	arena_init(&w->rt->strings);
 }
