@@ -108,7 +108,7 @@ static struct error *core_text_make(struct target *t, struct core_text *ret)
 	parts.runtime = in.runtime = go_process_runtime(p, 0);
 	err = go_runtime_check(parts.runtime);
 	if (!err)
-		err = naming_open(t, parts.runtime, &symbols);
+		err = naming_open(t, parts.runtime, NULL, &symbols);
 	in.symbols = symbols;
 	if (!err)
 		err = snapshot_take(&parts, CORE_TEXT_DEPTH, &snap);
