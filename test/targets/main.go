@@ -41,6 +41,7 @@ import (
 	"example.org/goprof/targets/signals"
 	"example.org/goprof/targets/sigpanic"
 	"example.org/goprof/targets/status"
+	"example.org/goprof/targets/switches"
 	"example.org/goprof/targets/threads"
 	"example.org/goprof/targets/tracefn"
 	"example.org/goprof/targets/vdso"
@@ -80,6 +81,7 @@ var targets = map[string]func(){
 	"short":       short.Main,
 	"signals":     signals.Main,
 	"sigpanic":    sigpanic.Main,
+	"switches":    switches.Main,
 	"threads":     threads.Main,
 	"tracefn":     tracefn.Main,
 	"vdso":        vdso.Main,
