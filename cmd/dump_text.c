@@ -61,7 +61,7 @@ static struct error *expand_frame(struct text *d, const struct pc_frame *f)
 		err = reserve(d, n);
 	for (size_t i = 0; !err && i < n; i++) {
 		d->frames[d->n] = &v[i];
-		d->offsets[d->n++] = f->pc > v[i].entry ? f->pc - v[i].entry : 0;
+		d->offsets[d->n++] = f->pc > v[i].entry && f->kind != PC_GAP ? f->pc - v[i].entry : 0;
 	}
 	return err;
 }
@@ -155,7 +155,8 @@ static struct error *add_goroutine(struct text *d, const struct snapshot_gorouti
 		.labels_unknown = d->in->labels && !g->labels_known,
 		.frames = d->frames, .offsets = d->offsets, .n = d->n,
 		.cut = g->end == UNWIND_DEPTH,
-		.missing = g->end == UNWIND_COMPLETE ? NULL : unwind_end_name(g->end),
+		.missing = g->end == UNWIND_COMPLETE || g->end == UNWIND_GAP ? NULL :
+			   unwind_end_name(g->end),
 		.no_stack = why_no_stack(g), .creator = has_creator ? &creator : NULL,
 	});
 	return buf_error(d->out);

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "unwind/unwind.h"
+
 enum {
 	FRAMES_INNER = 50, FRAMES_OUTER = 50,
 	FRAMES_LEGACY = 100,		/* physical ones, up to Go 1.20 */
@@ -147,8 +149,37 @@ static const char *printed_name(const struct symbol_frame *f)
 	return strcmp(f->printed, "runtime.gopanic") ? f->printed : "panic";
 }
 
+/* A gap's frame has what the walk knew of it in place of an address. */
+static struct pc_frame gap_of(const struct symbol_frame *f)
+{
+	return (struct pc_frame){ .pc = f->entry, .kind = PC_GAP };
+}
+
+static bool is_gap(const struct symbol_frame *f)
+{
+	return f->flags & FRAME_PSEUDO && !strcmp(f->function, "[gap]");
+}
+
+/* `more` frames besides those of the gap; NULL: there is no gap. */
+static void add_elided(struct buf *out, const struct symbol_frame *gap, size_t more)
+{
+	const struct pc_frame missing = gap ? gap_of(gap) : (struct pc_frame){ .kind = PC_GAP };
+	unsigned long long frames = pc_gap_frames(&missing), bytes = pc_gap_bytes(&missing);
+
+	if (gap && !frames)
+		buf_adds(out, elided);
+	else
+		buf_addf(out, "...%llu frames elided...\n", more + frames);
+	if (bytes)
+		buf_addf(out, "\t(%llu KiB of its stack between these frames were not read)\n", (bytes + 1023) / 1024);
+}
+
 static void add_pseudo(struct buf *out, const struct symbol_frame *f)
 {
+	if (is_gap(f)) {
+		add_elided(out, f, 0);
+		return;
+	}
 	if (!(f->flags & FRAME_NATIVE)) {
 		buf_adds(out, elided);
 		return;
@@ -195,6 +226,23 @@ static size_t count_shown(const struct goroutine_text_in *in, size_t n, bool all
 	return shown;
 }
 
+/* In place of the shown frames numbered [from, to). */
+static void add_left_out(struct buf *out, const struct goroutine_text_in *in, size_t n, bool all, size_t from,
+			 size_t to)
+{
+	const struct symbol_frame *gap = NULL;
+	size_t number = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_shown(in, i, all))
+			continue;
+		if (number >= from && number < to && is_gap(in->frames[i]))
+			gap = in->frames[i];
+		number++;
+	}
+	add_elided(out, gap, to - from - (gap ? 1 : 0));
+}
+
 /* Adds the shown frames but those numbered [skip_from, skip_to); SIZE_MAX: to the end, without a word. */
 static void add_frames(struct buf *out, const struct goroutine_text_in *in, size_t n, bool all,
 		       size_t skip_from, size_t skip_to)
@@ -205,7 +253,7 @@ static void add_frames(struct buf *out, const struct goroutine_text_in *in, size
 		if (!is_shown(in, i, all))
 			continue;
 		if (number == skip_from && skip_to > skip_from && skip_to != SIZE_MAX)
-			buf_addf(out, "...%zu frames elided...\n", skip_to - skip_from);
+			add_left_out(out, in, n, all, skip_from, skip_to);
 		if (number < skip_from || number >= skip_to)
 			add_frame(out, in, i);
 		number++;

@@ -75,6 +75,9 @@ enum go_func_role go_func_role_by_name(const char *name)
 {
 	static const char package[] = "runtime.";
 
+	/* What runtime.gogo jumps to: local to its file, so without a package. */
+	if (strcmp(name, "gogo") == 0)
+		return GO_FUNC_GOGO;
 	if (strncmp(name, package, sizeof(package) - 1) != 0)
 		return GO_FUNC_NORMAL;
 	name += sizeof(package) - 1;

@@ -1,42 +1,62 @@
 /*
- * audit.c: every new stack is checked against the code: a return address stands behind a call, and
- * a direct call leads to the frame above it. Wrong ones are counted and shown in the health
- * figures; they must not occur. Each pair of caller and callee is decoded once.
+ * audit.c: stacks are checked against the code: a return address stands behind a call, and a direct
+ * call leads to the frame above it. What counts as one is lib/unwind's and lib/go's question; here
+ * each pair of caller and callee is decoded once.
  */
 #include "base/log.h"
-#include "go/callsite.h"
 #include "sample/sample_impl.h"
 
 enum { PAIRS_MAX = 1 << 18 };
 
-static bool is_go(const struct pc_frame *f)
+void audit_init(struct audit *a)
 {
-	return f->kind != PC_NATIVE && f->kind != PC_GAP && f->pc;
+	*a = (struct audit){ .checked = 0 };
+	map64_init(&a->calls);
 }
 
-static void check_pair(struct intern *in, const struct pc_frame *callee, gaddr_t return_pc)
+void audit_deinit(struct audit *a)
 {
-	gaddr_t callee_pc = callee->kind == PC_RETURN ? callee->pc - 1 : callee->pc;
-	uint64_t pair[2] = { return_pc, callee_pc }, key = hash_bytes(pair, sizeof(pair));
-	uint32_t known = map64_get(&in->calls, key);
+	map64_deinit(&a->calls);
+}
 
-	if (known != MAP_NONE)
-		return;
-	if (in->calls.n >= PAIRS_MAX)
-		map64_clear(&in->calls);
-	known = go_call_site(in->rt, return_pc, callee_pc);
-	error_free(map64_put(&in->calls, key, known));
-	profile_health_add(in->profile, HEALTH_CALLS_AUDITED, 1);
-	if (known == CALL_SITE_WRONG) {
-		profile_health_add(in->profile, HEALTH_CALLS_WRONG, 1);
-		log_info("audit", "no call of %#llx before %#llx", (unsigned long long)callee_pc,
-			  (unsigned long long)return_pc);
+static uint64_t pair_key(const struct pc_frame *callee, const struct pc_frame *caller)
+{
+	const uint64_t pair[3] = { caller->pc, callee->pc, callee->kind };
+
+	return hash_bytes(pair, sizeof(pair));
+}
+
+static enum call_site check_pair(struct audit *a, struct go_runtime *rt, const struct pc_frame *callee,
+				 const struct pc_frame *caller, bool *fresh)
+{
+	uint64_t key = pair_key(callee, caller);
+	uint32_t known = map64_get(&a->calls, key);
+
+	*fresh = known == MAP_NONE;
+	if (!*fresh)
+		return known;
+	if (a->calls.n >= PAIRS_MAX)
+		map64_clear(&a->calls);
+	known = unwind_call_site(rt, callee, caller);
+	error_free(map64_put(&a->calls, key, known));
+	a->checked++;
+	if (known == CALL_SITE_WRONG)
+		log_info("audit", "no call of %#llx before %#llx", (unsigned long long)callee->pc,
+			 (unsigned long long)caller->pc);
+	return known;
+}
+
+size_t audit_stack(struct audit *a, struct go_runtime *rt, const struct pc_frame *frames, size_t n,
+		   bool fresh_only)
+{
+	size_t wrong = 0;
+	bool fresh;
+
+	for (size_t i = 0; i + 1 < n; i++) {
+		if (frames[i + 1].kind != PC_RETURN || frames[i].kind == PC_NATIVE || frames[i].kind == PC_GAP)
+			continue;
+		if (check_pair(a, rt, &frames[i], &frames[i + 1], &fresh) == CALL_SITE_WRONG)
+			wrong += fresh || !fresh_only;
 	}
-}
-
-void audit_stack(struct intern *in, const struct pc_frame *frames, size_t n)
-{
-	for (size_t i = 0; i + 1 < n; i++)
-		if (frames[i + 1].kind == PC_RETURN && is_go(&frames[i]))
-			check_pair(in, &frames[i], frames[i + 1].pc);
+	return wrong;
 }

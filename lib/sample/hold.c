@@ -6,11 +6,13 @@
  *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
  *	        3. the thread's own stack, when SP stands on the signal stack, or on the goroutine's
  *	           and C functions have called into Go
+ *	        4. the far end of the goroutine's stack, when it is longer than there is room
  *
  * SP stands elsewhere when the thread is on its system stack (systemstack, mcall, morestack, the
  * vDSO, C code) or on its signal stack. Then the goroutine goes on where it was left: the vDSO
  * call's SP, the system call's, or the saved scheduler SP. Which of them holds is decided when the
- * copy is walked (lib/unwind/start.c); here the lowest of them is where the copy begins.
+ * copy is walked (lib/unwind/start.c); here the lowest of them is where the copy begins. On the
+ * signal stack the kernel has noted where the thread was interrupted: that holds before all others.
  *
  * C frames are larger than Go's and nothing tells how many there are: of a thread's own stack more is
  * copied where a call into C is in progress, or the thread was made by C. Threads of programs that
@@ -23,7 +25,9 @@
 enum {
 	FIRST_BYTES = 4096,	/* most stacks end within it */
 	SYSTEM_BYTES = 8192,	/* of a system stack: they are small, and only joined to the goroutine's */
+	BEYOND_BYTES = 512,	/* of it above what the runtime takes for its end */
 	TOP_BYTES = 16 * 1024,	/* of a goroutine's stack when nothing says how much is used */
+	FAR_BYTES = 8192,	/* of the far end of one that is too long to be copied whole */
 };
 
 struct hold_plan hold_plan_make(const struct reader *r, bool native)
@@ -90,32 +94,44 @@ static void add_view(struct capture *c, gaddr_t low, const uint8_t *bytes, size_
 		c->views[c->n_views++] = (struct mem_view){ .low = low, .len = len, .bytes = bytes };
 }
 
+/* [low, hi) behind the `used` bytes, at most `most` of it: all of it, or its two ends. */
+static void copy_ends(const struct target *t, struct capture *c, gaddr_t low, gaddr_t hi, size_t used, size_t most)
+{
+	size_t room = CAPTURE_BYTES - used < most ? CAPTURE_BYTES - used : most;
+	bool all = hi - low <= room;
+	struct span v[2] = { { .addr = low, .buf = c->bytes + used, .len = all ? hi - low : room } };
+
+	if (!all && room > FAR_BYTES) {
+		v[0].len -= FAR_BYTES;
+		v[1] = (struct span){ .addr = hi - FAR_BYTES, .buf = c->bytes + used + v[0].len, .len = FAR_BYTES };
+	}
+	if (!v[0].len || target_read_v(t, v, v[1].len ? 2 : 1))
+		return;
+	add_view(c, low, v[0].buf, v[0].done);
+	if (v[1].len && v[0].done == v[0].len)
+		add_view(c, v[1].addr, v[1].buf, v[1].done);
+}
+
 /* The goroutine's own stack, from the lowest place where it may go on. */
 static void copy_goroutine_stack(const struct target *t, struct capture *c, const struct g_look *g,
-				 const struct m_look *m, size_t used)
+				 const struct m_look *m, gaddr_t interrupted, size_t used)
 {
 	const gaddr_t candidates[] = { m->vdso_sp, g->syscall_sp, g->sched_sp };
-	struct span s = { .buf = c->bytes + used };
 	gaddr_t low = g->stack_hi;
 
 	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
 		if (candidates[i] >= g->stack_lo && candidates[i] < low)
 			low = candidates[i];
-	/* A signal handler: the interrupted sp stands in its frame, to be found by the walk. */
+	if (interrupted >= g->stack_lo && interrupted < g->stack_hi)
+		low = interrupted;
+	/* A signal handler whose frame was not found. */
 	if (low == g->stack_hi && g->stack_hi > g->stack_lo)
 		low = g->stack_hi - g->stack_lo < TOP_BYTES ? g->stack_lo : g->stack_hi - TOP_BYTES;
-	s.addr = low;
-	s.len = g->stack_hi - low;
-	if (s.len > HOLD_STACK_BYTES)
-		s.len = HOLD_STACK_BYTES;
-	if (s.len > CAPTURE_BYTES - used)
-		s.len = CAPTURE_BYTES - used;
-	if (!s.len || target_read_v(t, &s, 1))
-		return;
-	add_view(c, low, s.buf, s.done);
+	if (low < g->stack_hi)
+		copy_ends(t, c, low, g->stack_hi, used, HOLD_STACK_BYTES);
 }
 
-/* The rest of a stack of which the first bytes were not all; one view with them. */
+/* The rest of a thread's own stack of which the first bytes were not all; one view with them. */
 static void copy_rest(const struct target *t, struct capture *c, gaddr_t limit)
 {
 	struct mem_view *view = &c->views[0];
@@ -138,8 +154,8 @@ static void copy_own(const struct target *t, struct capture *c, gaddr_t hi)
 
 	if (view->len > hi - view->low)
 		view->len = hi - view->low;
-	else if (view->len == FIRST_BYTES)
-		copy_rest(t, c, hi);
+	else if (view->len == FIRST_BYTES && view->low + FIRST_BYTES < hi)
+		copy_ends(t, c, view->low + FIRST_BYTES, hi, FIRST_BYTES, HOLD_STACK_BYTES - FIRST_BYTES);
 }
 
 struct bounds {
@@ -194,36 +210,44 @@ static gaddr_t interrupted_sp(const struct capture *c, const struct bounds *sign
 	return 0;
 }
 
-/* SP on the signal stack: what was interrupted may be C code or the scheduler, on the thread's own. */
-static void copy_interrupted(const struct target *t, struct capture *c, const struct hold_plan *plan,
-			     const struct m_look *m, const struct g_look *g, const struct own_stack *own)
+/*
+ * SP on the signal stack: returns where the thread was interrupted, 0 when that was not found. If
+ * it was off the goroutine's stack (the scheduler, C code), the thread's own is copied from there;
+ * if it was Go code called from C, for its callers. A system stack's end is known roughly: some
+ * bytes more are asked for.
+ */
+static gaddr_t copy_interrupted(const struct target *t, struct capture *c, const struct hold_plan *plan,
+				const struct m_look *m, const struct g_look *g, const struct own_stack *own)
 {
 	struct bounds system = { 0 }, signal = { 0 };
-	gaddr_t sp, at = plan->layout.f[GO_G_STACK_LO].offset;
+	gaddr_t sp, at = plan->layout.f[GO_G_STACK_LO].offset, end = own->wanted ? own->end : UINT64_MAX;
+	size_t most = own->wanted ? HOLD_STACK_BYTES / 2 : SYSTEM_BYTES;	/* room for the goroutine's is left */
 	struct span v[] = {
 		{ .addr = m->g0 + at, .buf = &system, .len = sizeof(system) },
 		{ .addr = m->gsignal + at, .buf = &signal, .len = sizeof(signal) },
 	};
 
 	if (!m->gsignal || target_read_v(t, v, 2) || v[1].done != sizeof(signal))
-		return;
+		return 0;
 	if (c->regs.sp < signal.lo || c->regs.sp >= signal.hi || system.hi < SYSTEM_BYTES)
-		return;
-	sp = own->wanted ? interrupted_sp(c, &signal) : 0;
-	/* Go code, perhaps called from C: its own stack comes next, this is for its callers. */
-	if (g && sp >= g->stack_lo && sp < g->stack_hi)
-		sp = own->callbacks;
-	if (sp)
-		copy_part(t, c, sp, own->end, HOLD_STACK_BYTES / 2);	/* room for the goroutine's is left */
-	else
-		copy_part(t, c, system.hi - SYSTEM_BYTES, system.hi, SYSTEM_BYTES);
+		return 0;
+	sp = interrupted_sp(c, &signal);
+	if (g && sp >= g->stack_lo && sp < g->stack_hi) {
+		if (own->callbacks)
+			copy_part(t, c, own->callbacks, end, most);
+	} else if (sp) {
+		copy_part(t, c, sp, end, most);
+	} else {
+		copy_part(t, c, system.hi - SYSTEM_BYTES + BEYOND_BYTES, UINT64_MAX, SYSTEM_BYTES);
+	}
+	return sp;
 }
 
 static void copy_stacks(const struct target *t, const struct hold_plan *plan, struct capture *c,
 			const struct m_look *m, const struct g_look *g)
 {
 	struct own_stack own = own_stack(t, plan, c, m, g);
-	gaddr_t sp = c->regs.sp, end = sp + SYSTEM_BYTES;
+	gaddr_t sp = c->regs.sp, end = sp + SYSTEM_BYTES, interrupted = 0;
 
 	if (g && c->n_views && sp >= g->stack_lo && sp < g->stack_hi) {
 		copy_own(t, c, g->stack_hi);
@@ -236,9 +260,9 @@ static void copy_stacks(const struct target *t, const struct hold_plan *plan, st
 	if (c->n_views && c->views[0].len == FIRST_BYTES)
 		copy_rest(t, c, end);
 	if (c->n_views)
-		copy_interrupted(t, c, plan, m, g, &own);
+		interrupted = copy_interrupted(t, c, plan, m, g, &own);
 	if (g)
-		copy_goroutine_stack(t, c, g, m, used_bytes(c));
+		copy_goroutine_stack(t, c, g, m, interrupted, used_bytes(c));
 }
 
 /* The current goroutine's header, unless the guess was right and it is there already. */

@@ -41,7 +41,7 @@ struct error *intern_init(struct intern *in, const struct target *t, struct go_r
 	map64_init(&in->stacks);
 	map64_init(&in->labels);
 	map64_init(&in->system);
-	map64_init(&in->calls);
+	audit_init(&in->audit);
 	in->scratch = malloc(sizeof(*in->scratch));
 	if (!in->scratch)
 		return &err_nomem;
@@ -55,7 +55,7 @@ void intern_deinit(struct intern *in)
 	map64_deinit(&in->stacks);
 	map64_deinit(&in->labels);
 	map64_deinit(&in->system);
-	map64_deinit(&in->calls);
+	audit_deinit(&in->audit);
 	arena_deinit(&in->arena);
 	free(in->frame_lists);
 	free(in->label_sets);
@@ -110,10 +110,17 @@ static struct error *tell_images(struct intern *in)
 	return NULL;
 }
 
+/* How many frames are missing at a gap does not tell stacks apart. */
+static gaddr_t stored_pc(const struct pc_frame *f)
+{
+	return f->kind == PC_GAP ? 0 : f->pc;
+}
+
 /* Frames of one pc. The kind is part of the key: it decides how the pc is looked up. */
 static struct error *frames_of(struct intern *in, const struct pc_frame *f, const struct frame_list **ret)
 {
-	uint64_t key = f->pc * 4 + naming_how(f->kind);		/* user addresses end below 2^62 */
+	const struct pc_frame stored = { .pc = stored_pc(f), .kind = f->kind };
+	uint64_t key = stored.pc * 4 + naming_how(f->kind);	/* user addresses end below 2^62 */
 	uint32_t at = map64_get(&in->frames, key);
 	const struct symbol_frame *frames;
 	struct frame_list list = { 0 };
@@ -124,7 +131,7 @@ static struct error *frames_of(struct intern *in, const struct pc_frame *f, cons
 		*ret = &in->frame_lists[at];
 		return NULL;
 	}
-	err = naming_expand(in->symbols, in->rt, f, &frames, &n);
+	err = naming_expand(in->symbols, in->rt, &stored, &frames, &n);
 	if (!err)
 		err = tell_images(in);
 	if (!err)
@@ -148,7 +155,8 @@ static struct error *frames_of(struct intern *in, const struct pc_frame *f, cons
 
 static uint32_t stack_flags(enum unwind_end end)
 {
-	if (end == UNWIND_COMPLETE)
+	/* What is missing between the ends shows as a frame of its own. */
+	if (end == UNWIND_COMPLETE || end == UNWIND_GAP)
 		return PROFILE_STACK_COMPLETE;
 	return end == UNWIND_DEPTH ? PROFILE_STACK_CUT : 0;
 }
@@ -173,6 +181,16 @@ static struct error *build_stack(struct intern *in, const struct pc_frame *frame
 	return profile_stack(in->profile, in->frame_scratch, used, stack_flags(end), ret);
 }
 
+/* Wrong ones must not occur: they are counted and shown in the health figures. */
+static void audit_new_stack(struct intern *in, const struct pc_frame *frames, size_t n)
+{
+	uint64_t before = in->audit.checked;
+	size_t wrong = audit_stack(&in->audit, in->rt, frames, n, true);
+
+	profile_health_add(in->profile, HEALTH_CALLS_AUDITED, in->audit.checked - before);
+	profile_health_add(in->profile, HEALTH_CALLS_WRONG, wrong);
+}
+
 struct error *intern_stack(struct intern *in, const struct pc_frame *frames, size_t n,
 			   enum unwind_end end, profile_id *ret)
 {
@@ -181,7 +199,7 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 	struct error *err;
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t pair[3] = { h, frames[i].pc, frames[i].kind };
+		uint64_t pair[3] = { h, stored_pc(&frames[i]), frames[i].kind };
 
 		h = hash_bytes(pair, sizeof(pair));
 	}
@@ -192,7 +210,7 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 	}
 	if (in->stacks.n >= STACKS_MAX)
 		map64_clear(&in->stacks);
-	audit_stack(in, frames, n);
+	audit_new_stack(in, frames, n);
 	err = build_stack(in, frames, n, end, &at);
 	if (!err)
 		err = map64_put(&in->stacks, h, at);

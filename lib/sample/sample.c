@@ -56,7 +56,7 @@ static struct error *init_parts(struct sampler *s)
 	if (!err)
 		err = intern_init(&s->intern, s->reader.target, s->reader.rt, s->images, s->profile);
 	if (!err)
-		err = stack_reader_create(s->options.depth, &s->stacks);
+		err = stack_reader_create(s->options.depth, false, &s->stacks);
 	if (!err)
 		err = look_ptrace_create(&parts, &s->looks);
 	if (!err)

@@ -5,6 +5,7 @@
  *	threads.c  the table of threads stacks.c  stacks of goroutines that are not on a CPU
  *	look.h     where on-CPU looks come from (look_ptrace.c)
  *	hold.c     what is copied while a thread is held
+ *	deep.c     one stack that is too long to be read with others
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
  *	snapshot_core.c  the threads of a core file
@@ -22,9 +23,8 @@
 
 enum {
 	FRAMES_MAX = 4096,		/* hard bound of --depth */
-	STACK_READ_MAX = 64 * 1024,	/* bytes of one parked stack, from its leaf on */
-	STACK_FAR_BYTES = 4096,		/* and of the far end of one that is longer */
 	HOLD_STACK_BYTES = 32 * 1024,	/* copied in a hold of a goroutine's stack, and as much of one with C frames */
+	STACK_BATCH_MAX = 64 * 1024,	/* a longer stack is read by itself (deep.c) */
 };
 
 /* What every reader of goroutines needs. Plain borrowed pointers. */
@@ -109,16 +109,39 @@ typedef void stack_between(void *ctx, const struct stack_job *jobs, size_t n);
 
 struct stack_reader;
 
-struct error *stack_reader_create(uint32_t depth, struct stack_reader **ret);
+/*
+ * `whole`: a stack is read to its end, up to 64 MiB. Otherwise a tick must not take long: as much
+ * as `depth` frames are likely to need, and the far end of what is longer.
+ */
+struct error *stack_reader_create(uint32_t depth, bool whole, struct stack_reader **ret);
 void stack_reader_destroy(struct stack_reader *sr);
 /*
  * Reads, validates and walks the stacks of all jobs. A header that changed meanwhile is tried
- * once more by itself; a goroutine in a system call counts only if a second read of its stack
- * gives the same frames (trackingSeq stands still there from Go 1.26 on).
+ * once more by itself. Where trackingSeq does not count how often a goroutine ran (parks_counted),
+ * its stack counts only if a second read gives the same frames and every call leads to the next.
  */
 struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 			       const struct stack_job *jobs, size_t n, stack_between *between,
 			       stack_done *done, void *ctx);
+
+/*
+ * Does trackingSeq count how often this one has run? Not in system calls (from Go 1.26 on), nor when
+ * a coroutine hands over to another: there the same header may be seen twice, and the goroutine
+ * have run between.
+ */
+bool parks_counted(const struct reader *r, const struct g_look *g);
+
+/* ---- deep.c ---- */
+
+enum { DEEP_BUFFER = 256 * 1024 };
+
+/*
+ * Reads the stack in pieces, as the walk asks for them, and walks it. Longer than `most` bytes: its
+ * two ends only. `buffer` has DEEP_BUFFER bytes. Fatal errors only.
+ */
+struct error *deep_walk(const struct reader *r, const struct unwind_start *start, uint64_t most,
+			uint8_t *buffer, struct pc_frame *out, uint32_t depth, size_t *n,
+			enum unwind_end *end);
 
 /* ---- hold.c ---- */
 
@@ -230,6 +253,20 @@ bool oncpu_valid(const struct oncpu_facts *f);
 /* Share i of n of a gain: the shares add up to the gain exactly. */
 uint64_t oncpu_share(uint64_t gain, uint32_t n, uint32_t i);
 
+/* ---- audit.c ---- */
+
+/* Which pairs of caller and callee have been looked at, and what came of it. */
+struct audit {
+	struct map64 calls;		/* hash of caller and callee -> enum call_site */
+	uint64_t checked;		/* pairs decoded so far */
+};
+
+void audit_init(struct audit *a);
+void audit_deinit(struct audit *a);
+/* How many frames follow no call of their callee? `fresh_only`: of pairs not looked at before. */
+size_t audit_stack(struct audit *a, struct go_runtime *rt, const struct pc_frame *frames, size_t n,
+		   bool fresh_only);
+
 /* ---- intern.c ---- */
 
 struct intern {
@@ -245,7 +282,7 @@ struct intern {
 	struct label_set *label_sets;
 	uint32_t n_sets, cap_sets;
 	struct map64 system;		/* startpc -> 0, 1, or 2: it depends */
-	struct map64 calls;		/* hash of caller and callee -> enum call_site */
+	struct audit audit;
 	profile_id state_ids[512];	/* status and wait reason -> string; 0: not asked yet */
 	struct go_labels *scratch;
 	profile_id *frame_scratch;
@@ -281,10 +318,5 @@ enum thread_kind {
 
 struct error *intern_thread_track(struct intern *in, const struct target *t, uint64_t key, enum thread_kind kind);
 bool intern_is_system(struct intern *in, const struct g_look *g);
-
-/* ---- audit.c ---- */
-
-/* Checks the call sites of a stack that is new to the store; counts into the health figures. */
-void audit_stack(struct intern *in, const struct pc_frame *frames, size_t n);
 
 #endif

@@ -139,6 +139,7 @@ void count_stack(struct sampler *s, enum unwind_end end)
 {
 	static const enum health_id counter[UNWIND_END_COUNT] = {
 		[UNWIND_COMPLETE] = HEALTH_STACKS_COMPLETE,
+		[UNWIND_GAP] = HEALTH_STACKS_CUT,
 		[UNWIND_DEPTH] = HEALTH_STACKS_CUT,
 		[UNWIND_NATIVE] = HEALTH_STACKS_NATIVE,
 	};
@@ -181,7 +182,7 @@ static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_lo
 	bool same_print = slot->known && slot->fingerprint == look->fingerprint;
 	bool same_stack = slot->known && slot->stack == stack;
 
-	if (same_print && !same_stack && look->status != G_SYSCALL) {
+	if (same_print && !same_stack && parks_counted(&s->reader, look)) {
 		if (!slot->hot && !slot->captured)
 			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);
 		slot->hot = FOREVER_HOT;
@@ -223,6 +224,6 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 	slot->state = state;
 	slot->labels = labels;
 	slot->known = true;
-	slot->still = look.status != G_SYSCALL;
+	slot->still = parks_counted(&s->reader, &look);
 	return observe(s, slot, &look, stack, state, labels);
 }

@@ -238,7 +238,7 @@ static struct error *see_capture(struct taker *t, const struct capture *c)
 	if (!unwind_start_thread(t->reader.rt, &c->regs, &m, &g, &start))
 		return NULL;
 	n = unwind(t->reader.rt, &start, &mem, t->frames, t->depth, &end);
-	if (!n || (end != UNWIND_COMPLETE && end != UNWIND_DEPTH && end != UNWIND_NATIVE))
+	if (!n || (end != UNWIND_COMPLETE && end != UNWIND_GAP && end != UNWIND_DEPTH && end != UNWIND_NATIVE))
 		return NULL;	/* caught at a bad moment: try again */
 	t->snap->v[at].look = g;
 	see_labels(t, &(struct stack_job){ .owner = at, .look = g }, 1);
@@ -383,7 +383,7 @@ static struct error *taker_init(struct taker *t, struct snapshot *snap)
 	if (!err && !target_is_core(t->reader.target))
 		err = threads_init(&t->threads, &t->reader);
 	if (!err)
-		err = stack_reader_create(t->depth, &t->stacks);
+		err = stack_reader_create(t->depth, true, &t->stacks);
 	if (err)
 		return err;
 	t->snap = snap;

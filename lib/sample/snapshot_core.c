@@ -3,7 +3,7 @@
  *
  * The same hook that copies a held thread of a live process copies here, from the core's memory,
  * so that a core gives what the process gave. Only the length of the copy is no longer bounded by
- * the time of a hold: the rest of the goroutine's stack is read behind it.
+ * the time of a hold: the walk gets what lies behind it piece by piece.
  *
  * Must not know ELF: registers and memory come through struct target.
  * Upstream: src/runtime/proc.go (mcommoninit: allm), runtime2.go (type m).
@@ -17,7 +17,7 @@
 enum {
 	MS_MAX = 1 << 17,
 	M_BYTES = 2048,
-	REST_MAX = 64 << 20,	/* bytes of one stack behind the copy */
+	PIECE_BYTES = 64 * 1024,
 };
 
 struct walk {
@@ -27,39 +27,23 @@ struct walk {
 	core_thread_seen *seen;
 	void *ctx;
 	uint32_t n;
+	struct error *err;		/* of a piece; fatal */
+	uint8_t piece[PIECE_BYTES];
 };
 
-/* Where the copied part of the goroutine's stack ends; 0 when none of it was copied. */
-static gaddr_t copied_to(const struct capture *c, const struct g_look *g)
+/* unwind_more: what the hook had no room for. Bytes of a core do not change. */
+static bool next_piece(void *ctx, gaddr_t addr, struct mem_view *ret)
 {
-	gaddr_t end = 0;
+	struct walk *w = ctx;
+	struct span s = { .addr = addr, .buf = w->piece, .len = sizeof(w->piece) };
 
-	for (uint32_t i = 0; i < c->n_views; i++) {
-		gaddr_t last = c->views[i].low + c->views[i].len;
-
-		if (c->views[i].len && last > g->stack_lo && last <= g->stack_hi && last > end)
-			end = last;
-	}
-	return end;
-}
-
-/* The rest of the goroutine's stack in memory of its own; *len is 0 when there is none. */
-static struct error *read_rest(const struct walk *w, const struct g_look *g, uint8_t **ret, struct mem_view *view)
-{
-	struct span s = { .addr = copied_to(w->capture, g) };
-	struct error *err;
-
-	*view = (struct mem_view){ 0 };
-	if (!s.addr || s.addr >= g->stack_hi)
-		return NULL;
-	s.len = g->stack_hi - s.addr < REST_MAX ? g->stack_hi - s.addr : REST_MAX;
-	s.buf = *ret = malloc(s.len);
-	if (!s.buf)
-		return &err_nomem;
-	err = target_read_v(w->r->target, &s, 1);
-	if (!err)
-		*view = (struct mem_view){ .low = s.addr, .len = (uint32_t)s.done, .bytes = s.buf };
-	return err;
+	if (w->err)
+		return false;
+	w->err = target_read_v(w->r->target, &s, 1);
+	if (w->err || !s.done)
+		return false;
+	*ret = (struct mem_view){ .low = addr, .len = (uint32_t)s.done, .bytes = w->piece };
+	return true;
 }
 
 static struct error *copy_thread(struct walk *w, struct thread *th)
@@ -67,8 +51,6 @@ static struct error *copy_thread(struct walk *w, struct thread *th)
 	const struct capture_request rq = { .cookie = (uint64_t)th->tid, .hint = { th->m } };
 	struct capture *c = w->capture;
 	struct core_thread_copy copy = { .regs = &c->regs };
-	struct mem_view views[CAPTURE_VIEWS + 1];
-	_cleanup_free_ uint8_t *rest = NULL;
 	struct error *err;
 	bool has_g;
 
@@ -81,12 +63,9 @@ static struct error *copy_thread(struct walk *w, struct thread *th)
 	hold_hook((void *)w->plan, w->r->target, &rq, c);
 	if (!hold_read(w->plan, c, th, &copy.m, &copy.g, &has_g) || !has_g)
 		return NULL;
-	memcpy(views, c->views, c->n_views * sizeof(*views));
-	err = read_rest(w, &copy.g, &rest, &views[c->n_views]);
-	if (err)
-		return err;
-	copy.mem = (struct unwind_memory){ views, c->n_views + (rest != NULL) };
-	return w->seen(w->ctx, &copy);
+	copy.mem = (struct unwind_memory){ .views = c->views, .n = c->n_views, .more = next_piece, .ctx = w };
+	err = w->seen(w->ctx, &copy);
+	return err ? err : w->err;
 }
 
 static struct error *walk_ms(struct walk *w)
@@ -120,12 +99,18 @@ static struct error *walk_ms(struct walk *w)
 struct error *core_threads_walk(const struct reader *r, const struct hold_plan *plan,
 				core_thread_seen *seen, void *ctx, uint32_t *n)
 {
-	struct walk w = { .r = r, .plan = plan, .seen = seen, .ctx = ctx,
-			  .capture = calloc(1, sizeof(*w.capture)) };
-	struct error *err = w.capture ? walk_ms(&w) : &err_nomem;
+	struct walk *w = calloc(1, sizeof(*w));
+	struct error *err = &err_nomem;
 
-	free(w.capture);
+	if (w)
+		*w = (struct walk){ .r = r, .plan = plan, .seen = seen, .ctx = ctx,
+				    .capture = calloc(1, sizeof(*w->capture)) };
+	if (w && w->capture)
+		err = walk_ms(w);
 	if (!err)
-		*n = w.n;
+		*n = w->n;
+	if (w)
+		free(w->capture);
+	free(w);
 	return err;
 }

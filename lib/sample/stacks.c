@@ -5,10 +5,13 @@
  *
  * A stack is believed only if the header after it equals the header before it, trackingSeq (a
  * counter of parks) included: without that counter a few reads in ten thousand were impossible
- * stacks, with it none. In a system call the counter stands still from Go 1.26 on, and before 1.17
- * there is none: there the stack is read twice and both readings must walk to the same frames.
+ * stacks, with it none. In a system call the counter stands still from Go 1.26 on, and a coroutine
+ * that hands over to another never moves it; before 1.17 there is none. So there the stack is read twice, both readings must
+ * walk to the same frames, and these must follow from calls: a goroutine that stands in one place
+ * whenever it is off the CPU, and runs in another, gives the same impossible stack twice.
  *
- * Read in small batches: the longer a batch, the more goroutines move under it.
+ * Read in small batches: the longer a batch, the more goroutines move under it. A long stack is
+ * read by itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +24,21 @@ enum {
 	RETRY_JOBS = 8,		/* those that have moved once: smaller batches, shorter windows */
 	BATCH_BYTES = 1 << 20,
 	G_BYTES_MAX = 1024,
+	BYTES_PER_FRAME = 256,		/* of stack, more than most have */
+	WHOLE_BYTES = 64 << 20,
+	RUN_BYTES = 4 << 20,		/* of long stacks in one run, before only their ends are read */
 };
 
-/* The bytes of a stack: all of it, or of a very deep one the near end and the far end. */
 struct reading {
-	uint8_t *near, *far;
-	size_t near_done, far_done;
+	uint8_t *bytes;
+	size_t done;
 };
 
 /* A job within a batch. */
 struct piece {
 	const struct stack_job *job;
 	struct unwind_start start;
-	gaddr_t near, far;		/* where the parts begin */
-	uint32_t near_len, far_len;	/* far_len 0: near is all of it */
+	uint32_t len;			/* of the used part of its stack */
 	bool twice;			/* two readings must agree */
 	struct reading first, second;
 	uint8_t header[G_BYTES_MAX];
@@ -43,7 +47,10 @@ struct piece {
 
 struct stack_reader {
 	uint32_t depth;
+	bool whole;
 	bool counted;			/* this version has the counter */
+	uint64_t long_bytes;		/* of long stacks, read in this run */
+	struct audit audit;
 	struct pc_frame *frames, *again;
 	struct stack_job *retry;	/* jobs whose header had moved on */
 	uint32_t n_retry, cap_retry;
@@ -53,13 +60,22 @@ struct stack_reader {
 	uint32_t n;
 };
 
-struct error *stack_reader_create(uint32_t depth, struct stack_reader **ret)
+bool parks_counted(const struct reader *r, const struct g_look *g)
+{
+	const char *reason = g->status == G_WAITING ? go_wait_reason(r->rt, g->waitreason) : NULL;
+
+	return g->status != G_SYSCALL && !(reason && !strcmp(reason, "coroutine"));
+}
+
+struct error *stack_reader_create(uint32_t depth, bool whole, struct stack_reader **ret)
 {
 	struct stack_reader *sr = calloc(1, sizeof(*sr));
 
 	if (!sr)
 		return &err_nomem;
 	sr->depth = depth;
+	sr->whole = whole;
+	audit_init(&sr->audit);
 	sr->frames = calloc(depth, sizeof(*sr->frames));
 	sr->again = calloc(depth, sizeof(*sr->again));
 	sr->buffer = malloc(BATCH_BYTES);
@@ -75,6 +91,7 @@ void stack_reader_destroy(struct stack_reader *sr)
 {
 	if (!sr)
 		return;
+	audit_deinit(&sr->audit);
 	free(sr->frames);
 	free(sr->again);
 	free(sr->retry);
@@ -82,30 +99,36 @@ void stack_reader_destroy(struct stack_reader *sr)
 	free(sr);
 }
 
-static void place_reading(struct stack_reader *sr, const struct piece *p, struct reading *into)
+/* Does the header not tell whether it ran while it was read? */
+static bool read_twice(const struct stack_reader *sr, const struct reader *r, const struct g_look *g)
 {
-	*into = (struct reading){ .near = sr->buffer + sr->used };
-	into->far = into->near + p->near_len;
-	sr->used += p->near_len + p->far_len;
+	return !target_is_core(r->target) && (!sr->counted || !parks_counted(r, g));
 }
 
-/* Room in the batch for a job's readings; false: flush first. */
-static bool add_piece(struct stack_reader *sr, const struct stack_job *job, const struct unwind_start *start)
+static void place_reading(struct stack_reader *sr, const struct piece *p, struct reading *into)
 {
-	uint64_t used = start->at.hi - start->at.sp;
-	bool deep = used > STACK_READ_MAX + STACK_FAR_BYTES;
+	*into = (struct reading){ .bytes = sr->buffer + sr->used };
+	sr->used += p->len;
+}
+
+static uint64_t used_bytes(const struct unwind_start *start)
+{
+	return start->at.hi - start->at.sp;
+}
+
+/* Room in the batch for a job's readings; false: flush first. Not for long stacks. */
+static bool add_piece(struct stack_reader *sr, const struct reader *r, const struct stack_job *job,
+		      const struct unwind_start *start)
+{
 	struct piece *p = &sr->pieces[sr->n];
 
 	if (sr->n == BATCH_JOBS)
 		return false;
 	p->job = job;
 	p->start = *start;
-	p->near = start->at.sp;
-	p->near_len = deep ? STACK_READ_MAX : used;
-	p->far = start->at.hi - STACK_FAR_BYTES;
-	p->far_len = deep ? STACK_FAR_BYTES : 0;
-	p->twice = job->look.status == G_SYSCALL || !sr->counted;
-	if (sr->used + (p->twice ? 2 : 1) * ((size_t)p->near_len + p->far_len) > BATCH_BYTES)
+	p->len = used_bytes(start);
+	p->twice = read_twice(sr, r, &job->look);
+	if (sr->used + (p->twice ? 2 : 1) * (size_t)p->len > BATCH_BYTES)
 		return false;
 	place_reading(sr, p, &p->first);
 	if (p->twice)
@@ -116,8 +139,8 @@ static bool add_piece(struct stack_reader *sr, const struct stack_job *job, cons
 
 /* Spans of one call, and where the number of bytes that came is kept. */
 struct batch_spans {
-	struct span v[3 * BATCH_JOBS];
-	size_t *done[3 * BATCH_JOBS];
+	struct span v[2 * BATCH_JOBS];
+	size_t *done[2 * BATCH_JOBS];
 	uint32_t n;
 };
 
@@ -129,9 +152,7 @@ static void add_span(struct batch_spans *b, gaddr_t addr, void *buf, size_t len,
 
 static void add_reading(struct batch_spans *b, const struct piece *p, struct reading *into)
 {
-	add_span(b, p->near, into->near, p->near_len, &into->near_done);
-	if (p->far_len)
-		add_span(b, p->far, into->far, p->far_len, &into->far_done);
+	add_span(b, p->start.at.sp, into->bytes, p->len, &into->done);
 }
 
 static struct error *read_spans(struct batch_spans *b, const struct reader *r)
@@ -168,63 +189,84 @@ static struct error *read_second(struct stack_reader *sr, const struct reader *r
 	return read_spans(&b, r);
 }
 
-static bool header_holds(const struct piece *p, const struct reader *r)
+static bool header_holds(const struct reader *r, const struct stack_job *job, const uint8_t *header,
+			 size_t done)
 {
 	struct g_look after;
 
-	if (p->header_done != r->g_span ||
-	    g_fingerprint(r->layout, p->header) != p->job->look.fingerprint)
+	if (done != r->g_span || g_fingerprint(r->layout, header) != job->look.fingerprint)
 		return false;
-	g_parse(r->layout, p->job->look.g, p->header, &after);
+	g_parse(r->layout, job->look.g, header, &after);
 	/* A stack that the collector is scanning may be shrunk, that is moved, under our reading. */
-	return after.status == p->job->look.status && after.stack_lo == p->job->look.stack_lo &&
-	       after.labels == p->job->look.labels && after.scan == p->job->look.scan;
+	return after.status == job->look.status && after.stack_lo == job->look.stack_lo &&
+	       after.labels == job->look.labels && after.scan == job->look.scan;
 }
 
-static size_t walk(const struct reader *r, const struct piece *p, const struct reading *from,
-		   struct pc_frame *out, uint32_t depth, enum unwind_end *end)
-{
-	const struct mem_view views[] = {
-		{ .low = p->near, .len = from->near_done, .bytes = from->near },
-		{ .low = p->far, .len = from->far_done, .bytes = from->far },
-	};
-	const struct unwind_memory mem = { .views = views, .n = p->far_len ? 2 : 1 };
+/* Frames of a walk, in an array of sr->depth. */
+struct walked {
+	struct pc_frame *frames;
+	size_t n;
+	enum unwind_end end;
+};
 
-	return unwind(r->rt, &p->start, &mem, out, depth, end);
+static void walk(struct stack_reader *sr, const struct reader *r, const struct piece *p,
+		 const struct reading *from, struct walked *ret)
+{
+	const struct mem_view view = { .low = p->start.at.sp, .len = from->done, .bytes = from->bytes };
+	const struct unwind_memory mem = { .views = &view, .n = 1 };
+
+	ret->n = unwind(r->rt, &p->start, &mem, ret->frames, sr->depth, &ret->end);
 }
 
-static bool same_frames(const struct pc_frame *a, const struct pc_frame *b, size_t n)
+static bool same_frames(const struct walked *a, const struct walked *b)
 {
-	for (size_t i = 0; i < n; i++)
-		if (a[i].pc != b[i].pc || a[i].kind != b[i].kind)
+	if (a->n != b->n || a->end != b->end)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (a->frames[i].pc != b->frames[i].pc || a->frames[i].kind != b->frames[i].kind)
 			return false;
 	return true;
+}
+
+/* Two readings, of which the header cannot tell whether the goroutine ran meanwhile. */
+static bool stood_still(struct stack_reader *sr, const struct reader *r, const struct walked *first,
+			const struct walked *second)
+{
+	return same_frames(first, second) && !audit_stack(&sr->audit, r->rt, first->frames, first->n, false);
+}
+
+static void accept_stack(const struct walked *w, struct stack_result *res)
+{
+	res->outcome = STACK_READ;
+	res->frames = w->frames;
+	res->n = w->n;
+	res->end = w->end;
 }
 
 /* Walks one piece; fills the outcome. */
 static void judge(struct stack_reader *sr, const struct reader *r, const struct piece *p,
 		  struct stack_result *res)
 {
-	enum unwind_end again_end;
-	size_t again;
+	struct walked first = { .frames = sr->frames }, second = { .frames = sr->again };
 
 	res->outcome = STACK_MOVED;
-	if (!header_holds(p, r))
+	if (!header_holds(r, p->job, p->header, p->header_done))
 		return;
-	res->n = walk(r, p, &p->first, sr->frames, sr->depth, &res->end);
-	/* The walk came to the gap between near and far: cut, not broken. */
-	if (res->end == UNWIND_NO_MEMORY && p->far_len)
-		res->end = UNWIND_DEPTH;
-	res->frames = sr->frames;
-	if (p->twice) {
-		again = walk(r, p, &p->second, sr->again, sr->depth, &again_end);
-		if (again_end == UNWIND_NO_MEMORY && p->far_len)
-			again_end = UNWIND_DEPTH;
-		if (again != res->n || again_end != res->end || !same_frames(sr->frames, sr->again, again))
-			return;
-	}
-	res->outcome = STACK_READ;
+	walk(sr, r, p, &p->first, &first);
+	if (p->twice)
+		walk(sr, r, p, &p->second, &second);
+	if (!p->twice || stood_still(sr, r, &first, &second))
+		accept_stack(&first, res);
 }
+
+/* What a run hands from function to function. */
+struct run {
+	const struct reader *r;
+	stack_between *between;
+	stack_done *done;
+	void *ctx;
+	bool retried;
+};
 
 static struct error *push_retry(struct stack_reader *sr, const struct stack_job *job)
 {
@@ -235,9 +277,30 @@ static struct error *push_retry(struct stack_reader *sr, const struct stack_job 
 	return err;
 }
 
-static struct error *flush(struct stack_reader *sr, const struct reader *r, bool retried,
-			   stack_between *between, stack_done *done, void *ctx)
+/* One result goes to the caller, or the goroutine is tried once more. */
+static struct error *hand_out(struct stack_reader *sr, const struct run *run, const struct stack_result *res)
 {
+	if (res->outcome == STACK_MOVED && !res->retried)
+		return push_retry(sr, res->job);
+	return run->done(run->ctx, res);
+}
+
+/* After an exec the same addresses are another program's: nothing that was read counts. */
+static struct error *still_there(const struct reader *r)
+{
+	return target_life(r->target) == TARGET_ALIVE ? NULL : &err_gone;
+}
+
+static void call_between(const struct run *run, const struct stack_job *job)
+{
+	if (run->between)
+		run->between(run->ctx, job, 1);
+}
+
+/* Reads and hands out the batch. */
+static struct error *flush(struct stack_reader *sr, const struct run *run)
+{
+	const struct reader *r = run->r;
 	uint64_t after;
 	struct error *err;
 
@@ -246,28 +309,92 @@ static struct error *flush(struct stack_reader *sr, const struct reader *r, bool
 	err = read_first(sr, r);
 	if (err)
 		return err;
-	if (between)
-		for (uint32_t i = 0; i < sr->n; i++)
-			between(ctx, sr->pieces[i].job, 1);
+	for (uint32_t i = 0; i < sr->n; i++)
+		call_between(run, sr->pieces[i].job);
 	err = read_second(sr, r);
 	after = reader_now(r);
-	/* After an exec the same addresses are another program's: nothing of this batch counts. */
-	if (!err && target_life(r->target) != TARGET_ALIVE)
-		err = &err_gone;
+	if (!err)
+		err = still_there(r);
 	for (uint32_t i = 0; !err && i < sr->n; i++) {
 		const struct piece *p = &sr->pieces[i];
-		struct stack_result res = { .job = p->job, .retried = retried,
+		struct stack_result res = { .job = p->job, .retried = run->retried,
 					    .t_before = p->job->look.t_before, .t_after = after };
 
 		judge(sr, r, p, &res);
-		if (res.outcome == STACK_MOVED && !retried)
-			err = push_retry(sr, p->job);
-		else
-			err = done(ctx, &res);
+		err = hand_out(sr, run, &res);
 	}
 	sr->n = 0;
 	sr->used = 0;
 	return err;
+}
+
+/* ---- long stacks ---- */
+
+static uint64_t most_bytes(struct stack_reader *sr)
+{
+	uint64_t likely = (uint64_t)sr->depth * BYTES_PER_FRAME;
+
+	if (sr->whole)
+		return WHOLE_BYTES;
+	return sr->long_bytes < RUN_BYTES && likely > STACK_BATCH_MAX ? likely : STACK_BATCH_MAX;
+}
+
+/* A stack that is long enough to be read by itself, between readings of its header. */
+static struct error *read_long(struct stack_reader *sr, const struct run *run, const struct stack_job *job,
+			       const struct unwind_start *start, struct stack_result *res)
+{
+	const struct reader *r = run->r;
+	struct walked first = { .frames = sr->frames }, second = { .frames = sr->again };
+	uint64_t most = most_bytes(sr), used = used_bytes(start);
+	bool twice = read_twice(sr, r, &job->look);
+	uint8_t header[G_BYTES_MAX];
+	struct span s = { .addr = job->look.g, .buf = header, .len = r->g_span };
+	struct error *err;
+
+	sr->long_bytes += used < most ? used : STACK_BATCH_MAX;
+	err = deep_walk(r, start, most, sr->buffer, first.frames, sr->depth, &first.n, &first.end);
+	call_between(run, job);
+	if (!err && twice)
+		err = deep_walk(r, start, most, sr->buffer, second.frames, sr->depth, &second.n, &second.end);
+	if (!err)
+		err = target_read_v(r->target, &s, 1);
+	if (!err)
+		err = still_there(r);
+	if (!err && header_holds(r, job, header, s.done) && (!twice || stood_still(sr, r, &first, &second)))
+		accept_stack(&first, res);
+	return err;
+}
+
+/* The batch must be empty: its buffer is used. */
+static struct error *do_long(struct stack_reader *sr, const struct run *run, const struct stack_job *job,
+			     const struct unwind_start *start)
+{
+	struct stack_result res = { .job = job, .outcome = STACK_MOVED, .retried = run->retried,
+				    .t_before = job->look.t_before };
+	struct error *err = read_long(sr, run, job, start, &res);
+
+	res.t_after = reader_now(run->r);
+	return err ? err : hand_out(sr, run, &res);
+}
+
+/* ---- all of them ---- */
+
+/* One stack: into the batch, or by itself. */
+static struct error *take_stack(struct stack_reader *sr, const struct run *run, const struct stack_job *job,
+				const struct unwind_start *start)
+{
+	bool is_long = used_bytes(start) > STACK_BATCH_MAX;
+	struct error *err;
+
+	if (!is_long && add_piece(sr, run->r, job, start))
+		return NULL;
+	err = flush(sr, run);
+	if (err)
+		return err;
+	if (is_long)
+		return do_long(sr, run, job, start);
+	add_piece(sr, run->r, job, start);
+	return NULL;
 }
 
 /* A stack that can be walked now: parked, with sp inside its bounds. */
@@ -277,78 +404,78 @@ static bool parked(const struct g_look *look, struct unwind_start *start)
 	       start->at.sp < start->at.hi;
 }
 
-static struct error *report_moved(const struct stack_job *job, bool retried, stack_done *done, void *ctx)
+static struct error *report_moved(const struct run *run, const struct stack_job *job)
 {
-	struct stack_result res = { .job = job, .outcome = STACK_MOVED, .retried = retried,
+	struct stack_result res = { .job = job, .outcome = STACK_MOVED, .retried = run->retried,
 				    .t_before = job->look.t_before, .t_after = job->look.t_after };
 
-	return done(ctx, &res);
+	return run->done(run->ctx, &res);
 }
 
 /* The second and last try of a goroutine that had moved on: from a fresh header. */
-static struct error *try_again(struct stack_reader *sr, const struct reader *r, struct stack_job *job,
-			       stack_done *done, void *ctx)
+static struct error *try_again(struct stack_reader *sr, const struct run *run, struct stack_job *job)
 {
 	uint8_t bytes[G_BYTES_MAX];
 	struct unwind_start start;
 	struct g_look look;
 	struct error *err;
-	uint64_t before = reader_now(r);
+	uint64_t before = reader_now(run->r);
 
-	err = target_read(r->target, job->look.g, bytes, r->g_span);
+	err = target_read(run->r->target, job->look.g, bytes, run->r->g_span);
 	if (err)
-		return err == &err_fault ? report_moved(job, true, done, ctx) : err;
-	g_parse(r->layout, job->look.g, bytes, &look);
+		return err == &err_fault ? report_moved(run, job) : err;
+	g_parse(run->r->layout, job->look.g, bytes, &look);
 	look.t_before = before;
-	look.t_after = reader_now(r);
+	look.t_after = reader_now(run->r);
 	if (look.goid != job->look.goid)
-		return report_moved(job, true, done, ctx);
+		return report_moved(run, job);
 	job->look = look;
-	if (!parked(&look, &start) || !add_piece(sr, job, &start))
-		return report_moved(job, true, done, ctx);
-	return NULL;
+	return parked(&look, &start) ? take_stack(sr, run, job, &start) : report_moved(run, job);
 }
 
-static struct error *run_retries(struct stack_reader *sr, const struct reader *r, stack_between *between,
-				 stack_done *done, void *ctx)
+static struct error *run_retries(struct stack_reader *sr, struct run *run)
 {
 	struct error *err = NULL;
 
+	run->retried = true;
 	for (uint32_t i = 0; i < sr->n_retry && !err; i++) {
-		err = try_again(sr, r, &sr->retry[i], done, ctx);
+		err = try_again(sr, run, &sr->retry[i]);
 		if (!err && sr->n == RETRY_JOBS)
-			err = flush(sr, r, true, between, done, ctx);
+			err = flush(sr, run);
 	}
-	return err ? err : flush(sr, r, true, between, done, ctx);
+	return err ? err : flush(sr, run);
+}
+
+static struct error *run_all(struct stack_reader *sr, struct run *run, const struct stack_job *jobs, size_t n)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		struct unwind_start start;
+
+		if (parked(&jobs[i].look, &start))
+			err = take_stack(sr, run, &jobs[i], &start);
+		else
+			err = push_retry(sr, &jobs[i]);
+	}
+	if (!err)
+		err = flush(sr, run);
+	return err ? err : run_retries(sr, run);
 }
 
 struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 			       const struct stack_job *jobs, size_t n, stack_between *between,
 			       stack_done *done, void *ctx)
 {
-	struct error *err = NULL;
+	struct run run = { .r = r, .between = between, .done = done, .ctx = ctx };
+	struct error *err;
 
 	if (r->g_span > G_BYTES_MAX)
 		return &err_corrupt;
 	sr->n_retry = 0;
 	sr->counted = go_has(r->layout, GO_G_TRACKINGSEQ);
-	for (size_t i = 0; i < n && !err; i++) {
-		struct unwind_start start;
-
-		if (!parked(&jobs[i].look, &start)) {
-			err = push_retry(sr, &jobs[i]);
-			continue;
-		}
-		if (add_piece(sr, &jobs[i], &start))
-			continue;
-		err = flush(sr, r, false, between, done, ctx);
-		if (!err)
-			add_piece(sr, &jobs[i], &start);
-	}
-	if (!err)
-		err = flush(sr, r, false, between, done, ctx);
-	if (!err)
-		err = run_retries(sr, r, between, done, ctx);
+	sr->long_bytes = 0;
+	err = run_all(sr, &run, jobs, n);
 	sr->n = 0;
 	sr->used = 0;
 	return err;

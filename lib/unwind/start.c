@@ -84,7 +84,11 @@ static struct unwind_place place_at(const struct g_look *curg, gaddr_t pc, gaddr
 bool unwind_start_thread(struct go_runtime *rt, const struct regs *r, const struct m_look *m,
 			 const struct g_look *curg, struct unwind_start *ret)
 {
-	struct unwind_start s = { .goroutine = left_at(curg, m) };
+	struct unwind_start s = {
+		.goroutine = left_at(curg, m), .between = m && !curg,
+		.resume_pc = curg && m && curg->m == m->m ? curg->sched_pc : 0,
+		.no_vdso = m && !m->vdso_sp,
+	};
 	struct go_func f;
 	bool go;
 

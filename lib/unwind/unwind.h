@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "go/callsite.h"
 #include "go/go.h"
 #include "go/goroutine.h"
 #include "target/tracer.h"
@@ -30,13 +31,20 @@ enum pc_kind {
 	 * call). 0: C code and no more is known, be it one frame or some.
 	 */
 	PC_NATIVE,
-	PC_GAP,		/* frames are missing here */
+	PC_GAP,		/* frames are missing here; pc is no address, see pc_gap_frames */
 };
 
 struct pc_frame {
 	gaddr_t pc;
 	enum pc_kind kind;
 };
+
+/*
+ * How much is missing at a PC_GAP: the number of frames where all of the stack was walked, else 0;
+ * the bytes of stack that were not read where it was not, else 0.
+ */
+uint64_t pc_gap_frames(const struct pc_frame *f);
+uint64_t pc_gap_bytes(const struct pc_frame *f);
 
 /* The address whose line and inlining describe the frame. `entry` of its function. */
 gaddr_t pc_frame_lookup(const struct pc_frame *f, gaddr_t entry);
@@ -62,6 +70,11 @@ struct unwind_start {
 	 * off the goroutine's stack (a signal that interrupted C), the goroutine goes on there.
 	 */
 	bool in_c;
+	bool between;		/* the m is known, and it runs no goroutine */
+	/* Where the scheduler sends the goroutine while it loads the stack pointer (gogo); 0 unknown. */
+	gaddr_t resume_pc;
+	/* The m is known and no call of the vDSO has begun: the callers of it have not moved sp. */
+	bool no_vdso;
 	/*
 	 * For the caller to set after unwind_start_thread; all may stay zero. With `native` C code is
 	 * walked frame by frame, else one PC_NATIVE frame stands for it (borrowed, as `regs`).
@@ -71,14 +84,23 @@ struct unwind_start {
 	gaddr_t callbacks;		/* its g0's sched.sp: where the last Go function called from C left C */
 };
 
+/*
+ * More bytes of a goroutine's stack, from `addr` on: at least a word, or false. They stay valid
+ * until the next call. For stacks that nothing changes meanwhile; addresses only rise.
+ */
+typedef bool unwind_more(void *ctx, gaddr_t addr, struct mem_view *ret);
+
 struct unwind_memory {
 	const struct mem_view *views;
 	size_t n;
+	unwind_more *more;		/* NULL: the views are all there is */
+	void *ctx;
 };
 
 enum unwind_end {
 	UNWIND_COMPLETE,	/* reached the goroutine's or thread's first function */
-	UNWIND_DEPTH,		/* `cap` frames, more were there */
+	UNWIND_GAP,		/* reached it too, but frames between the two ends are missing: one PC_GAP */
+	UNWIND_DEPTH,		/* deeper than `cap` frames or the bytes at hand; the first function is missing */
 	UNWIND_NO_MEMORY,	/* the copied bytes ended before the stack did */
 	UNWIND_NO_FUNCTION,	/* a return address in no function */
 	UNWIND_NO_DELTA,	/* the table does not say how big the frame is */
@@ -91,9 +113,22 @@ enum unwind_end {
 
 const char *unwind_end_name(enum unwind_end end);
 
-/* Leaf first. Returns the number of frames (at most cap) and why it ended. Only `native` allocates. */
+/*
+ * Leaf first. Returns the number of frames (at most cap) and why it ended. Only `native` allocates.
+ *
+ * A stack of more than `cap` frames keeps both its ends, with one PC_GAP between them. So does one
+ * whose middle was not copied, when a view holds the end of the goroutine's stack and the frames
+ * there can be told from whatever else lies in it (far.c).
+ */
 size_t unwind(struct go_runtime *rt, const struct unwind_start *start,
 	      const struct unwind_memory *mem, struct pc_frame *out, size_t cap, enum unwind_end *end);
+
+/*
+ * Does this frame follow a call of that one? CALL_SITE_FREE also where it was never called:
+ * interrupted frames, C code, gaps.
+ */
+enum call_site unwind_call_site(struct go_runtime *rt, const struct pc_frame *callee,
+				const struct pc_frame *caller);
 
 /* ---- where to start ---- */
 

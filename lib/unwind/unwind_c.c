@@ -246,6 +246,9 @@ bool walk_callers_in_c(struct walk *w, const struct go_func *f, gaddr_t pc)
 
 	if (!w->start->native)
 		return true;
+	/* Behind a gap nobody knows how many such calls lie between: which of them this is. */
+	if (w->kept.gap)
+		return emit_mark(w);
 	if (!next_callback(w) || w->c_walks >= C_WALKS_MAX || !caller_in_c(w, f, pc, &from))
 		return emit_mark(w);
 	walk_c(w, &from, &s);

@@ -60,29 +60,45 @@ static unsigned int traits_of(const struct go_func *f)
 	return t;
 }
 
-/*
- * Has the scheduler run since the goroutine left its stack? Then the thread's current goroutine is
- * the next one, not the one that left. Rare enough to go by names.
- */
-static bool scheduler_ran(struct walk *w)
+static bool is_named(struct walk *w, const struct go_func *f, const char *const *names, size_t n)
 {
-	for (size_t i = 0; i < w->n; i++) {
-		struct go_func f;
-		const char *name;
+	const char *name = go_func_name(w->rt, f);
 
-		if (w->out[i].kind == PC_NATIVE || !go_func_find(w->rt, w->out[i].pc, &f))
-			continue;
-		name = go_func_name(w->rt, &f);
-		if (!strcmp(name, "runtime.schedule") || !strcmp(name, "runtime.execute"))
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(name, names[i]))
 			return true;
-	}
 	return false;
 }
 
-/* The caller's stack pointer, or 0 with the end set. */
-static gaddr_t caller_sp(struct walk *w, const struct go_func *f, gaddr_t pc)
+/* Was the frame that was added last in gogo? */
+static bool in_gogo(struct walk *w)
 {
-	const struct unwind_place *at = &w->at;
+	const struct pc_frame *callee = kept_last(&w->kept, 0);
+	struct go_func f;
+
+	return callee && callee->kind != PC_NATIVE && go_func_find(w->rt, callee->pc, &f) &&
+	       f.role == GO_FUNC_GOGO;
+}
+
+/*
+ * Has the scheduler run since the goroutine left its stack? Then the thread's current goroutine is
+ * the next one, not the one that left. Asked on the thread's own stack only: rare enough to go by
+ * names.
+ */
+static void note_scheduler(struct walk *w, const struct go_func *f)
+{
+	static const char *const chooses[] = { "runtime.schedule", "runtime.execute" };
+	static const char *const hands_over[] = { "runtime.coroswitch_m" };
+
+	if (w->at.hi || w->scheduled)
+		return;
+	w->scheduled = is_named(w, f, chooses, 2) || (is_named(w, f, hands_over, 1) && in_gogo(w));
+}
+
+/* Where the frame at `at` ends, that is the caller's stack pointer; or 0 with w->end set. */
+static gaddr_t frame_end(struct walk *w, const struct unwind_place *at, const struct go_func *f,
+			 gaddr_t pc)
+{
 	int32_t delta = f->pcsp ? go_func_spdelta(w->rt, f, pc) : -1;
 	gaddr_t fp;
 
@@ -99,15 +115,21 @@ static gaddr_t caller_sp(struct walk *w, const struct go_func *f, gaddr_t pc)
 	return fp;
 }
 
+/* Memory has ended at `fp`: the far end of a goroutine's stack may be at hand all the same. */
+static bool step_over_gap(struct walk *w)
+{
+	return w->at.hi ? walk_far(w) : walk_end(w, UNWIND_NO_MEMORY);
+}
+
 /* On to the caller of the frame at w->at. */
 static bool step_return(struct walk *w, const struct go_func *f, gaddr_t pc, enum pc_kind kind)
 {
-	gaddr_t fp = caller_sp(w, f, pc);
+	gaddr_t fp = frame_end(w, &w->at, f, pc);
 
 	if (!fp)
 		return false;
 	if (!walk_read(w, fp - w->min_frame, &w->at.pc))
-		return walk_end(w, UNWIND_NO_MEMORY);
+		return step_over_gap(w);
 	w->at.sp = fp;
 	w->at.kind = kind;
 	w->first = false;
@@ -123,7 +145,7 @@ static bool step_switch(struct walk *w, unsigned int traits)
 {
 	struct go_func to;
 
-	if (traits & ROLE_PARKS && (!w->start->goroutine.hi || scheduler_ran(w)))
+	if (traits & ROLE_PARKS && (w->start->between || w->scheduled))
 		return walk_end(w, UNWIND_COMPLETE);
 	if (!walk_can_jump(w))
 		return walk_end(w, UNWIND_SPWRITE);
@@ -152,9 +174,50 @@ static bool step_signal(struct walk *w, gaddr_t context)
 /* The handler: the kernel called it, its caller's frame is the kernel's. */
 static bool step_handler(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
-	gaddr_t context = caller_sp(w, f, pc);
+	gaddr_t context = frame_end(w, &w->at, f, pc);
 
 	return context && step_signal(w, context);
+}
+
+/*
+ * The scheduler sends a goroutine on: gogo loads its stack pointer and jumps to where it left.
+ * Before that the frame is an ordinary one on the thread's stack.
+ */
+static bool step_gogo(struct walk *w, const struct go_func *f, gaddr_t pc)
+{
+	const struct unwind_place *left = &w->start->goroutine;
+
+	if (!w->at.hi)
+		return step_return(w, f, pc, PC_RETURN);
+	if (!w->start->resume_pc || (left->pc && left->sp != w->at.sp))
+		return walk_end(w, UNWIND_SPWRITE);
+	w->at.pc = w->start->resume_pc;
+	w->at.kind = PC_RETURN;
+	w->first = true;
+	w->jumped = true;
+	return true;
+}
+
+/* In the parent sp is the caller's. In the child it is the first function, and nothing called it. */
+static bool step_clone(struct walk *w, const struct go_func *f, gaddr_t pc)
+{
+	gaddr_t fp = frame_end(w, &w->at, f, pc);
+	uint64_t caller;
+
+	if (!fp)
+		return false;
+	if (!walk_read(w, fp - w->min_frame, &caller))
+		return walk_end(w, UNWIND_NO_MEMORY);
+	if (go_call_site(w->rt, caller, f->entry) != CALL_SITE_RIGHT)
+		return walk_end(w, UNWIND_COMPLETE);
+	return step_return(w, f, pc, PC_RETURN);
+}
+
+static bool is_clone(struct walk *w, const struct go_func *f)
+{
+	static const char *const names[] = { "runtime.clone" };
+
+	return is_named(w, f, names, 1);
 }
 
 /* They call the vDSO on the thread's stack and touch sp for nothing else. */
@@ -163,12 +226,8 @@ static bool calls_vdso(struct walk *w, const struct go_func *f)
 	static const char *const names[] = {
 		"runtime.nanotime1", "runtime.walltime", "runtime.walltime1", "time.now", "runtime.vgetrandom1",
 	};
-	const char *name = go_func_name(w->rt, f);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return false;
+	return is_named(w, f, names, sizeof(names) / sizeof(*names));
 }
 
 /* May this frame be passed although its function sets sp freely? */
@@ -181,13 +240,40 @@ static bool spwrite_passes(struct walk *w, const struct go_func *f, unsigned int
 	 * These touch sp only to leave the goroutine's stack, and come back to the same value: as
 	 * long as sp is on it, their frame holds. (Only goroutines' stacks have known bounds.)
 	 */
-	return w->at.hi && (traits & ROLE_SWITCH || calls_vdso(w, f));
+	if (w->at.hi)
+		return traits & ROLE_SWITCH || calls_vdso(w, f);
+	/* Before they call the vDSO, and after it, they have noted so in the m. */
+	return w->first && w->start->no_vdso && calls_vdso(w, f);
+}
+
+/* A frame whose function sets sp freely. */
+static bool step_spwrite(struct walk *w, const struct go_func *f, gaddr_t pc, unsigned int traits)
+{
+	if (traits & ROLE_SWITCH)
+		return step_switch(w, traits);
+	if (w->first && f->role == GO_FUNC_GOGO)
+		return step_gogo(w, f, pc);
+	if (w->first && is_clone(w, f))
+		return step_clone(w, f, pc);
+	return walk_end(w, UNWIND_SPWRITE);
+}
+
+gaddr_t walk_frame_end(struct walk *w, const struct unwind_place *at, const struct go_func *f,
+		       enum pc_kind *next)
+{
+	unsigned int traits = traits_of(f);
+
+	if (traits & ~(unsigned int)(ROLE_KEEPS_SP | ROLE_INJECTS) || f->role == GO_FUNC_SIGRETURN)
+		return 0;
+	*next = traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN;
+	return frame_end(w, at, f, at->pc);
 }
 
 bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
 	unsigned int traits = traits_of(f);
 
+	note_scheduler(w, f);
 	if (!walk_emit(w, pc, w->at.kind))
 		return false;
 	if (f->role == GO_FUNC_SIGTRAMP)
@@ -196,7 +282,7 @@ bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 	if (f->role == GO_FUNC_SIGRETURN)
 		return step_signal(w, w->at.sp);
 	if (traits & ROLE_SPWRITE && !spwrite_passes(w, f, traits))
-		return traits & ROLE_SWITCH ? step_switch(w, traits) : walk_end(w, UNWIND_SPWRITE);
+		return step_spwrite(w, f, pc, traits);
 	if (traits & ROLE_TOP)
 		return walk_end(w, UNWIND_COMPLETE);
 	if (!step_return(w, f, pc, traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN))

@@ -202,7 +202,39 @@ static void place_tables(struct go_module *m, const struct tables *t, struct buf
 	m->pclntab_size = out->len;
 }
 
-static struct image *write_image(const struct buf *tables, uint32_t text_len)
+static uint32_t entry_of(const struct go_fake *f, const char *name)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (!strcmp(f->funcs[i].name, name))
+			return f->entries[i];
+	fprintf(stderr, "go_fake: no function %s\n", name);
+	abort();
+}
+
+static void write_call(const struct go_fake *f, char *text, uint32_t entry, const struct go_fake_call *call)
+{
+	static const uint8_t opcodes[] = { [GO_FAKE_DIRECT] = 0xe8, [GO_FAKE_JUMP] = 0xe9 };
+	char *end = text + entry + call->end;
+	uint32_t distance;
+
+	if (call->kind == GO_FAKE_BY_REGISTER) {
+		memcpy(end - 2, "\xff\xd0", 2);
+		return;
+	}
+	must(call->end >= 5, "no room for a call");
+	distance = entry_of(f, call->to) - (entry + call->end);
+	end[-5] = (char)opcodes[call->kind];
+	memcpy(end - 4, &distance, sizeof(distance));
+}
+
+static void write_calls(const struct go_fake *f, char *text)
+{
+	for (size_t i = 0; i < f->n; i++)
+		for (size_t k = 0; k < GO_FAKE_CALLS && f->funcs[i].calls[k].end; k++)
+			write_call(f, text, f->entries[i], &f->funcs[i].calls[k]);
+}
+
+static struct image *write_image(const struct go_fake *f, const struct buf *tables, uint32_t text_len)
 {
 	Elf64_Phdr ph[2] = {
 		{ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = TEXT, .p_filesz = text_len,
@@ -221,6 +253,7 @@ static struct image *write_image(const struct buf *tables, uint32_t text_len)
 
 	must(fd >= 0 && text, "no file");
 	memset(text, INT3, text_len);
+	write_calls(f, text);
 	must(pwrite(fd, &eh, sizeof(eh), 0) == sizeof(eh) &&
 	     pwrite(fd, ph, sizeof(ph), sizeof(eh)) == sizeof(ph) &&
 	     pwrite(fd, text, text_len, 4096) == text_len &&
@@ -266,7 +299,7 @@ struct go_fake *go_fake_create(const struct go_fake_func *v, size_t n, int go_mi
 	};
 	place_tables(m, &t, &out);
 	must(!out.failed, "out of memory");
-	m->image = write_image(&out, f->entries[n]);
+	m->image = write_image(f, &out, f->entries[n]);
 	f->rt.wrapper_id = WRAPPER_ID;
 	f->rt.build = (struct go_build){
 		.minor = go_minor, .path = "", .main_module = "", .main_version = "", .settings = "",
@@ -308,9 +341,5 @@ void go_fake_set_build(struct go_fake *f, const char *path, const char *main_mod
 
 gaddr_t go_fake_pc(const struct go_fake *f, const char *name, uint32_t offset)
 {
-	for (size_t i = 0; i < f->n; i++)
-		if (!strcmp(f->funcs[i].name, name))
-			return BIAS + TEXT + f->entries[i] + offset;
-	fprintf(stderr, "go_fake: no function %s\n", name);
-	abort();
+	return BIAS + TEXT + entry_of(f, name) + offset;
 }

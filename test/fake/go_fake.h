@@ -9,7 +9,16 @@
 #include "go/go.h"
 #include "go/pclntab.h"
 
-enum { GO_FAKE_STEPS = 6, GO_FAKE_INLINES = 3 };
+enum { GO_FAKE_STEPS = 6, GO_FAKE_INLINES = 3, GO_FAKE_CALLS = 4 };
+
+enum go_fake_call_kind { GO_FAKE_DIRECT, GO_FAKE_BY_REGISTER, GO_FAKE_JUMP };
+
+/* A call (or jump) whose code ends at this offset; to the entry of `to`. */
+struct go_fake_call {
+	uint32_t end;			/* 0: no such call */
+	enum go_fake_call_kind kind;
+	const char *to;			/* NULL by register */
+};
 
 /* A value that holds from the previous step's end (or the entry) up to `end`, an offset from the entry. */
 struct go_fake_step {
@@ -36,6 +45,7 @@ struct go_fake_func {
 	/* Stack depth and lines; no step: no table. Values of stack depth in bytes. */
 	struct go_fake_step sp[GO_FAKE_STEPS], line[GO_FAKE_STEPS];
 	struct go_fake_inline inlined[GO_FAKE_INLINES];
+	struct go_fake_call calls[GO_FAKE_CALLS];	/* the rest of the code is int3 */
 };
 
 struct go_fake;

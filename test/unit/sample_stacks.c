@@ -18,11 +18,14 @@ enum {
 	DEPTH = 64,
 };
 
-/* leaf (32 bytes of frame) <- middle (48) <- goexit; "other" may stand in middle's place. */
+#define CALLS_LEAF .calls = { { .end = 30, .to = "main.leaf" } }
+
+/* leaf (32 bytes of frame) <- middle (48) <- goexit; "other" may stand in middle's place; "stranger" does not call it. */
 static const struct go_fake_func functions[] = {
 	{ .name = "main.leaf", .size = 64, .sp = { { 64, 32 } } },
-	{ .name = "main.middle", .size = 64, .sp = { { 64, 48 } } },
-	{ .name = "main.other", .size = 64, .sp = { { 64, 48 } } },
+	{ .name = "main.middle", .size = 64, .sp = { { 64, 48 } }, CALLS_LEAF },
+	{ .name = "main.other", .size = 64, .sp = { { 64, 48 } }, CALLS_LEAF },
+	{ .name = "main.stranger", .size = 64, .sp = { { 64, 48 } } },
 	{ .name = "runtime.goexit", .size = 64, .flags = GO_FUNC_TOPFRAME, .sp = { { 64, 0 } } },
 };
 
@@ -84,7 +87,7 @@ static int setup(void **state)
 		.target = w->target, .rt = go_fake_runtime(w->go), .layout = &w->layout,
 		.clock = &system_clock, .g_span = g_span(&w->layout),
 	};
-	assert_null(stack_reader_create(DEPTH, &w->stacks));
+	assert_null(stack_reader_create(DEPTH, false, &w->stacks));
 	put_g(w, G_WAITING);
 	put_stack(w, "main.middle");
 	*state = w;
@@ -227,6 +230,17 @@ static void system_call_that_moved_is_caught(void **state)
 	assert_int_equal(w->outcome, STACK_MOVED);
 }
 
+/* Stopped at one place whenever its header is read, and at another whenever its stack is. */
+static void system_call_twice_equal_but_impossible(void **state)
+{
+	struct world *w = *state;
+
+	put_g(w, G_SYSCALL);
+	put_stack(w, "main.stranger");
+	read_one(w);
+	assert_int_equal(w->outcome, STACK_MOVED);
+}
+
 static void running_one_has_no_stack(void **state)
 {
 	struct world *w = *state;
@@ -268,6 +282,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(system_call_with_equal_readings_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(system_call_that_moved_is_caught, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_counter_only_equal_readings_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(system_call_twice_equal_but_impossible, setup, teardown),
 		cmocka_unit_test_setup_teardown(running_one_has_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(torn_bounds_have_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_counts_after_exec, setup, teardown),

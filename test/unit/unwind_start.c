@@ -119,9 +119,12 @@ static void test_registers(void **state)
 	assert_int_equal(t.s.goroutine.sp, SCHED_SP);
 	assert_int_equal(t.s.goroutine.kind, PC_RETURN);
 	assert_int_equal(t.s.goroutine.lo, t.g.stack_lo);
+	assert_true(t.s.no_vdso);
+	assert_false(t.s.between);
 	/* sched.sp is cleared when it comes back: what is left of the rest is stale. */
 	t.g.sched_sp = 0;
 	assert_true(start(&t));
+	assert_int_equal(t.s.resume_pc, SCHED_PC);	/* but while gogo runs it goes there */
 	assert_int_equal(t.s.goroutine.pc, 0);
 	assert_int_equal(t.s.goroutine.lo, t.g.stack_lo);
 	/* Another thread's goroutine by now. */
@@ -129,6 +132,10 @@ static void test_registers(void **state)
 	t.g.m = M + 8;
 	assert_true(start(&t));
 	assert_int_equal(t.s.goroutine.pc, 0);
+	assert_int_equal(t.s.resume_pc, 0);
+	/* It runs none. */
+	assert_true(unwind_start_thread(go_fake_runtime(t.w.go), &t.r, &t.m, NULL, &t.s));
+	assert_true(t.s.between);
 	t.r.pc = 0;
 	assert_false(start(&t));
 	walk_teardown(&t.w);
@@ -190,6 +197,7 @@ static void test_vdso(void **state)
 	assert_int_equal(t.s.at.kind, PC_RETURN);
 	assert_int_equal(t.s.at.hi, t.g.stack_hi);
 	assert_false(t.s.native_first);
+	assert_false(t.s.no_vdso);
 	t.r.pc = NATIVE_PC;
 	assert_true(start(&t));
 	assert_true(t.s.native_first);
@@ -220,6 +228,8 @@ static void test_unknown(void **state)
 	assert_true(unwind_start_thread(go_fake_runtime(t.w.go), &t.r, NULL, NULL, &t.s));
 	assert_int_equal(t.s.at.kind, PC_EXACT);
 	assert_int_equal(t.s.goroutine.pc, 0);
+	assert_false(t.s.between);
+	assert_false(t.s.no_vdso);
 	walk_teardown(&t.w);
 }
 

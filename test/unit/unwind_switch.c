@@ -94,12 +94,15 @@ static void test_no_goroutine(void **state)
 	/* Nothing stands below mcall and morestack once their goroutine was put aside. */
 	build(&w, "runtime.mcall", WALK_LEAF, 12);
 	w.start.goroutine = (struct unwind_place){ .pc = 0 };
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);		/* nobody knows: the m was not read */
+	w.start.between = true;
 	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 2);
 	walk_put_m(&w, 14, "runtime.morestack", 8);
 	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 2);
 	walk_put_m(&w, 14, "runtime.systemstack", 8);
 	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);
 	/* There is one, but where it left is not known. */
+	w.start.between = false;
 	w.start.goroutine.lo = WALK_G_LO;
 	w.start.goroutine.hi = walk_g(WALK_WORDS);
 	walk_put_m(&w, 14, "runtime.mcall", 8);
@@ -115,6 +118,14 @@ static void test_vdso_caller(void **state)
 	(void)state;
 	build(&w, "runtime.nanotime1", WALK_LEAF, 12);
 	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 2);
+	/* Nor has it left while the m says nothing of the vDSO: it was called on the thread's stack. */
+	walk_start_m(&w, "runtime.nanotime1", 20, 12, PC_EXACT);
+	walk_put_m(&w, 14, "runtime.systemstack", 8);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
+	w.start.no_vdso = true;
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+	walk_frame(&w, 1, "runtime.systemstack", 8, PC_RETURN);
+	w.start.no_vdso = false;
 	walk_start_g(&w, "runtime.nanotime1", 20, 20, PC_EXACT);
 	walk_put_g(&w, 22, WALK_BIG, 30);
 	walk_put_g(&w, 27, "runtime.goexit", 1);
@@ -138,6 +149,97 @@ static void test_scheduler_ran(void **state)
 	/* Without it the goroutine is the one that called. */
 	walk_start_m(&w, "runtime.park_m", 20, 14, PC_EXACT);
 	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+	walk_teardown(&w);
+}
+
+/* ---- the scheduler ---- */
+
+/* gogo on the thread's stack, called by `by`, which mcall or morestack called. */
+static void build_gogo(struct walk_fake *w, const char *by, const char *at_bottom)
+{
+	build(w, "runtime.park_m", WALK_LEAF, 12);
+	walk_start_m(w, "gogo", 8, 10, PC_EXACT);
+	walk_put_m(w, 10, by, 20);
+	walk_put_m(w, 13, at_bottom, 8);
+}
+
+/* The stack pointer is still the thread's: the goroutine that is chosen has called nothing of this. */
+static void test_gogo_on_the_thread(void **state)
+{
+	static const char *const names[] = { "runtime.execute", "runtime.coroswitch_m" };
+	struct walk_fake w;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		build_gogo(&w, names[i], "runtime.mcall");
+		w.start.resume_pc = walk_pc(&w, WALK_LEAF, 12);
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+		walk_frame(&w, 1, names[i], 20, PC_RETURN);
+		walk_frame(&w, 2, "runtime.mcall", 8, PC_RETURN);
+		/* Before it has chosen, it is the goroutine that left. */
+		if (i == 1) {
+			walk_start_m(&w, names[i], 20, 10, PC_EXACT);
+			walk_put_m(&w, 12, "runtime.mcall", 8);
+			walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		}
+		walk_teardown(&w);
+	}
+	/* newstack sends on the goroutine whose stack it was called for. */
+	build_gogo(&w, "runtime.newstack", "runtime.morestack");
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 6);
+	walk_frame(&w, 2, "runtime.morestack", 8, PC_RETURN);
+	walk_frame(&w, 3, WALK_LEAF, 12, PC_RETURN);
+	walk_teardown(&w);
+}
+
+/* The stack pointer is the goroutine's already: on to where it left. */
+static void test_gogo_on_the_goroutine(void **state)
+{
+	struct walk_fake w;
+
+	(void)state;
+	build(&w, "runtime.mcall", WALK_LEAF, 12);
+	walk_start_g(&w, "gogo", 20, 30, PC_EXACT);
+	w.start.resume_pc = walk_pc(&w, WALK_LEAF, 12);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 4);
+	walk_frame(&w, 0, "gogo", 20, PC_EXACT);
+	walk_frame(&w, 1, WALK_LEAF, 12, PC_RETURN);
+	walk_frame(&w, 2, WALK_MID, 20, PC_RETURN);
+	/* The saved stack pointer has been cleared meanwhile. */
+	w.start.goroutine.pc = w.start.goroutine.sp = 0;
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 4);
+	/* One that has never run. */
+	w.start.resume_pc = walk_pc(&w, WALK_BIG, 0);
+	walk_put_g(&w, 30, "runtime.goexit", 1);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	/* Another place than the one that is saved, or none. */
+	walk_left_at(&w, WALK_LEAF, 12, 31);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
+	walk_left_at(&w, WALK_LEAF, 12, 30);
+	w.start.resume_pc = 0;
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
+	walk_teardown(&w);
+}
+
+/* Of a thread that begins it is the first function; in the thread that makes it, it was called. */
+static void test_clone(void **state)
+{
+	struct walk_fake w;
+
+	(void)state;
+	walk_setup(&w);
+	walk_start_m(&w, "runtime.clone", 20, 10, PC_EXACT);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 1);
+	w.m[10] = 0x1234567;
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 1);
+	walk_put_m(&w, 10, "runtime.newosproc", 30);		/* no call stands there */
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 1);
+	walk_put_m(&w, 10, "runtime.newosproc", 20);
+	walk_put_m(&w, 13, "runtime.mstart", 8);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_frame(&w, 1, "runtime.newosproc", 20, PC_RETURN);
+	w.views[1].len = 8 * 10;
+	walk_expect(&w, WALK_OUT, UNWIND_NO_MEMORY, 1);
 	walk_teardown(&w);
 }
 
@@ -256,6 +358,9 @@ int main(void)
 		cmocka_unit_test(test_no_goroutine),
 		cmocka_unit_test(test_vdso_caller),
 		cmocka_unit_test(test_scheduler_ran),
+		cmocka_unit_test(test_gogo_on_the_thread),
+		cmocka_unit_test(test_gogo_on_the_goroutine),
+		cmocka_unit_test(test_clone),
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_signal_in_c),

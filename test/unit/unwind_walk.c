@@ -106,12 +106,95 @@ static void test_depth(void **state)
 	(void)state;
 	walk_setup(&w);
 	build_plain(&w);
-	walk_expect(&w, 3, UNWIND_DEPTH, 3);
-	walk_frame(&w, 2, WALK_BIG, 20, PC_RETURN);
 	walk_expect(&w, 4, UNWIND_COMPLETE, 4);
+	/* Both ends, and between them how many are missing. */
+	walk_expect(&w, 3, UNWIND_GAP, 3);
+	walk_frame(&w, 0, WALK_LEAF, 8, PC_EXACT);
+	assert_int_equal(w.out[1].kind, PC_GAP);
+	assert_int_equal(pc_gap_frames(&w.out[1]), 2);
+	walk_frame(&w, 2, "runtime.goexit", 1, PC_RETURN);
+	/* No room for two ends. */
+	walk_expect(&w, 2, UNWIND_DEPTH, 2);
+	walk_frame(&w, 1, WALK_MID, 20, PC_RETURN);
 	walk_expect(&w, 1, UNWIND_DEPTH, 1);
 	walk_expect(&w, 0, UNWIND_DEPTH, 0);
+	/* The far end was not copied. */
+	w.views[0].len = 8 * 18;
+	walk_expect(&w, 3, UNWIND_NO_MEMORY, 3);
 	walk_teardown(&w);
+}
+
+/* Frames that are left out to make room change nothing about how the walk goes on. */
+static void test_depth_of_switches(void **state)
+{
+	struct walk_fake w;
+
+	(void)state;
+	walk_setup(&w);
+	walk_start_m(&w, WALK_BIG, 20, 10, PC_EXACT);
+	for (uint32_t i = 0; i < 4; i++)
+		walk_put_m(&w, 14 + 3 * i, WALK_MID, 20);
+	walk_put_m(&w, 26, "runtime.schedule", 20);
+	walk_put_m(&w, 29, "runtime.park_m", 20);
+	walk_put_m(&w, 32, "runtime.mcall", 8);
+	walk_left_at(&w, WALK_LEAF, 12, 30);
+	walk_put_g(&w, 30, "runtime.goexit", 1);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 8);
+	walk_expect(&w, 3, UNWIND_GAP, 3);
+	walk_frame(&w, 2, "runtime.mcall", 8, PC_RETURN);
+	walk_teardown(&w);
+}
+
+/* Bytes that come only when the walk asks for them. */
+struct source {
+	struct walk_fake *w;
+	gaddr_t last, end;
+	uint32_t words, calls;
+};
+
+static bool next_words(void *ctx, gaddr_t addr, struct mem_view *ret)
+{
+	struct source *s = ctx;
+	uint32_t at = (uint32_t)((addr - WALK_G_LO) / 8);
+
+	s->calls++;
+	assert_true(addr >= s->last);
+	s->last = addr;
+	if (addr >= s->end)
+		return false;
+	*ret = (struct mem_view){ .low = addr, .len = 8 * s->words, .bytes = (const uint8_t *)&s->w->g[at] };
+	return true;
+}
+
+static void test_more_bytes(void **state)
+{
+	for (uint32_t words = 1; words < 12; words++) {
+		struct walk_fake w;
+		struct source s = { .w = &w, .words = words, .end = walk_g(WALK_WORDS) };
+		const struct unwind_memory mem = { .more = next_words, .ctx = &s };
+		size_t n;
+
+		(void)state;
+		walk_setup(&w);
+		build_plain(&w);
+		n = unwind(go_fake_runtime(w.go), &w.start, &mem, w.out, WALK_OUT, &w.end);
+		assert_int_equal(n, 4);
+		assert_int_equal(w.end, UNWIND_COMPLETE);
+		assert_in_range(s.calls, words > 8 ? 1 : 2, 3);
+		s = (struct source){ .w = &w, .words = words, .end = walk_g(18) };
+		n = unwind(go_fake_runtime(w.go), &w.start, &mem, w.out, WALK_OUT, &w.end);
+		if (words < 6) {
+			assert_int_equal(n, 3);
+			assert_int_equal(w.end, UNWIND_NO_MEMORY);
+		}
+		/* Nothing is asked for of a stack whose end is not known. */
+		s.calls = 0;
+		w.start.at.lo = w.start.at.hi = 0;
+		unwind(go_fake_runtime(w.go), &w.start, &mem, w.out, WALK_OUT, &w.end);
+		assert_int_equal(w.end, UNWIND_NO_MEMORY);
+		assert_int_equal(s.calls, 0);
+		walk_teardown(&w);
+	}
 }
 
 static void test_memory_ends(void **state)
@@ -270,7 +353,7 @@ static void test_garbage(void **state)
 		w.n = unwind(go_fake_runtime(w.go), &w.start, &mem, w.out, cap, &w.end);
 		assert_true(w.n <= cap && w.end < UNWIND_END_COUNT);
 		for (size_t i = 0; i < w.n; i++)
-			assert_true(w.out[i].kind == PC_NATIVE || go_func_find(go_fake_runtime(w.go), w.out[i].pc, &f));
+			assert_true(w.out[i].kind == PC_NATIVE || w.out[i].kind == PC_GAP || go_func_find(go_fake_runtime(w.go), w.out[i].pc, &f));
 	}
 	walk_teardown(&w);
 }
@@ -291,6 +374,8 @@ int main(void)
 		cmocka_unit_test(test_injected),
 		cmocka_unit_test(test_never_ran),
 		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_depth_of_switches),
+		cmocka_unit_test(test_more_bytes),
 		cmocka_unit_test(test_memory_ends),
 		cmocka_unit_test(test_bad_return),
 		cmocka_unit_test(test_no_delta),
