@@ -183,7 +183,7 @@ func finalizers() {
 
 func endsLocked(done chan int) {
 	runtime.LockOSThread()
-	busy(10 * some)
+	busy(100 * some)
 	close(done)
 }
 
