@@ -190,6 +190,33 @@ static void test_deep_new(void **state)
 	free(d);
 }
 
+/* A gap among the frames: what is missing there counts, too. */
+static void test_deep_gap(void **state)
+{
+	struct deep *d = calloc(1, sizeof(*d));
+
+	(void)state;
+	assert_non_null(d);
+	build_deep(d, 26, 320);
+	d->frames[160] = gap;
+	d->frames[160].entry = 1000;	/* so many frames (unwind.h) */
+	check_deep(d, 100, "m.f49(...)\n\t/a.go:0\n...1219 frames elided...\nm.f270(", "m.f269(");
+	build_deep(d, 26, 20);
+	d->frames[10] = gap;
+	d->frames[10].entry = 7;
+	check_deep(d, 19, "m.f9(...)\n\t/a.go:0\n...7 frames elided...\nm.f11(", "additional");
+	/* How many is not known, but how much was not read. */
+	d->frames[10].entry = ((gaddr_t)1 << 60) + 4097;
+	check_deep(d, 19, "m.f9(...)\n\t/a.go:0\n...additional frames elided...\n"
+		   "\t(5 KiB of its stack between these frames were not read)\nm.f11(", " frames elided...\n\t/");
+	build_deep(d, 26, 320);
+	d->frames[160] = gap;
+	d->frames[160].entry = ((gaddr_t)1 << 60) + 4096;
+	check_deep(d, 100, "m.f49(...)\n\t/a.go:0\n...additional frames elided...\n"
+		   "\t(4 KiB of its stack between these frames were not read)\nm.f270(", "m.f269(");
+	free(d);
+}
+
 static void test_deep_old(void **state)
 {
 	struct deep *d = calloc(1, sizeof(*d));
@@ -218,6 +245,7 @@ int main(void)
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_labels),
 		cmocka_unit_test(test_deep_new),
+		cmocka_unit_test(test_deep_gap),
 		cmocka_unit_test(test_deep_old),
 	};
 
