@@ -58,7 +58,7 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "depth", .argument = "N", .type = OPTION_TYPE_NUMBER,
 		.min = 1, .max = 4096, .value = "512",
 		.commands = COMMAND_RECORDING | COMMAND_DUMP,
-		.group = group_capture, .offset = AT(depth), .help = "frames kept of a stack",
+		.group = group_capture, .offset = AT(depth), .help = "frames kept of a stack, half of them at each end",
 		.variants = dump_depth,
 	},
 	[OPTION_SYSTEM] = {

@@ -53,7 +53,7 @@ size_t audit_stack(struct audit *a, struct go_runtime *rt, const struct pc_frame
 	bool fresh;
 
 	for (size_t i = 0; i + 1 < n; i++) {
-		if (frames[i + 1].kind != PC_RETURN || frames[i].kind == PC_NATIVE || frames[i].kind == PC_GAP)
+		if (!pc_frames_call(&frames[i], &frames[i + 1]))
 			continue;
 		if (check_pair(a, rt, &frames[i], &frames[i + 1], &fresh) == CALL_SITE_WRONG)
 			wrong += fresh || !fresh_only;

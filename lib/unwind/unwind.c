@@ -36,6 +36,11 @@ gaddr_t pc_frame_lookup(const struct pc_frame *f, gaddr_t entry)
 	return f->kind == PC_RETURN && f->pc > entry ? f->pc - 1 : f->pc;
 }
 
+bool pc_frames_call(const struct pc_frame *callee, const struct pc_frame *caller)
+{
+	return caller->kind == PC_RETURN && callee->kind != PC_NATIVE && callee->kind != PC_GAP;
+}
+
 enum call_site unwind_call_site(struct go_runtime *rt, const struct pc_frame *callee,
 				const struct pc_frame *caller)
 {
@@ -43,7 +48,7 @@ enum call_site unwind_call_site(struct go_runtime *rt, const struct pc_frame *ca
 	struct pc_frame at = { .kind = callee->kind };
 	struct go_func f;
 
-	if (caller->kind != PC_RETURN || callee->kind == PC_NATIVE || callee->kind == PC_GAP)
+	if (!pc_frames_call(callee, caller))
 		return CALL_SITE_FREE;
 	if (!go_func_find(rt, pc, &f))
 		return CALL_SITE_UNKNOWN;

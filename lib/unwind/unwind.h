@@ -123,10 +123,9 @@ const char *unwind_end_name(enum unwind_end end);
 size_t unwind(struct go_runtime *rt, const struct unwind_start *start,
 	      const struct unwind_memory *mem, struct pc_frame *out, size_t cap, enum unwind_end *end);
 
-/*
- * Does this frame follow a call of that one? CALL_SITE_FREE also where it was never called:
- * interrupted frames, C code, gaps.
- */
+/* Did one call the other, as far as their kinds tell? Not frames that were interrupted, C code, gaps. */
+bool pc_frames_call(const struct pc_frame *callee, const struct pc_frame *caller);
+/* Does the code say so, too? CALL_SITE_FREE for pairs that pc_frames_call excludes. */
 enum call_site unwind_call_site(struct go_runtime *rt, const struct pc_frame *callee,
 				const struct pc_frame *caller);
 

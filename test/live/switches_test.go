@@ -85,6 +85,39 @@ func minorOf(build string) (minor int) {
 	return
 }
 
+// runSwitches runs a kind of the target switches to its end and checks what was looked at.
+func runSwitches(t *testing.T, build, kind string, d time.Duration, looks int64, chains []chain, options ...string) *profile {
+	t.Helper()
+	words := append([]string{target(build), "switches", "-kind", kind, "-dur", d.String()}, options...)
+	r, status := run(t, d+time.Minute, words...)
+	if status != 0 || !strings.Contains(r.out(), "TRUTH kind="+kind) {
+		t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
+	}
+	p := r.profile()
+	checkChains(t, p, looks, chains...)
+	checkWhole(t, p)
+	return p
+}
+
+// Shows: a signal each millisecond, while the thread is in Go code, on the system stack, in the scheduler, in the
+// vDSO, in a system call: its handler goes on to what it interrupted, and that to its root.
+func TestInterruptedSwitches(t *testing.T) {
+	for kind, chains := range map[string][]chain{
+		"callers":   {in("switches", "callers", "descend", "askCallers")},
+		"gosched":   {in("switches", "yields")},
+		"clock":     {in("switches", "asks")},
+		"syscalls":  {in("switches", "calls", "syscalls")},
+		"recovered": {in("switches", "busy", "afterRecover", "recovered")},
+	} {
+		kind, chains := kind, chains
+		t.Run(kind, func(t *testing.T) {
+			each(t, eachVersion, false, func(t *testing.T, build string) {
+				runSwitches(t, build, kind, 3*time.Second, 5, chains, "-signals")
+			})
+		})
+	}
+}
+
 // Shows: each kind of switch, each in a program that does little else.
 func TestSwitches(t *testing.T) {
 	d := 4 * time.Second
@@ -98,8 +131,8 @@ func TestSwitches(t *testing.T) {
 		chains []chain
 	}{
 		{"callers", 0, 50, []chain{in("switches", "runtime.Callers", "callers", "descend", "descend", "descend", "askCallers")}},
-		{"gosched", 0, 20, []chain{in("switches", "yields")}},
-		{"pingpong", 0, 20, []chain{in("switches", "ping"), in("switches", "pong")}},
+		{"gosched", 0, 5, []chain{in("switches", "yields")}},
+		{"pingpong", 0, 10, []chain{in("switches", "ping"), in("switches", "pong")}},
 		{"panics", 0, 50, []chain{in("switches", "busy", "deferred", "runtime.gopanic", "panics")}},
 		{"faults", 0, 50, []chain{in("switches", "busy", "deferred", "runtime.gopanic", "runtime.panicmem", "runtime.sigpanic", "loads", "faults"),
 			in("switches", "busy", "deferred", "runtime.gopanic", "divides", "faults")}},
@@ -120,13 +153,7 @@ func TestSwitches(t *testing.T) {
 				if minorOf(build) < c.since {
 					t.Skip("not in this version")
 				}
-				r, status := run(t, d+time.Minute, target(build), "switches", "-kind", c.kind, "-dur", d.String())
-				if status != 0 || !strings.Contains(r.out(), "TRUTH kind="+c.kind) {
-					t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
-				}
-				p := r.profile()
-				checkChains(t, p, c.looks, c.chains...)
-				checkWhole(t, p)
+				runSwitches(t, build, c.kind, d, c.looks, c.chains)
 			})
 		})
 	}
@@ -278,4 +305,55 @@ func TestSignalHandlers(t *testing.T) {
 		}
 		checkWhole(t, p)
 	})
+}
+
+// Shows: goroutines that are tied to their threads, one of which ends with its thread each second.
+func TestLockedThreads(t *testing.T) {
+	each(t, eachVersion, false, func(t *testing.T, build string) {
+		p := startTarget(t, build, "lockos", "-dur", "1m")
+		r := attach(t, p.pid, 3*time.Second)
+		text := dump(t, p.pid)
+		p.quit()
+		prof := r.profile()
+		checkChains(t, prof, 50, in("lockos", "lockedSpin"))
+		checkWhole(t, prof)
+		for _, name := range []string{"lockedSpin", "lockedSyscall", "lockedChan", "Main"} {
+			found := 0
+			for _, g := range parseStacks(t, text) {
+				if g.in(pkg+"lockos."+name) && g.locked {
+					found++
+				}
+			}
+			if found != 1 {
+				t.Errorf("%d goroutines locked to a thread in lockos.%s:\n%s", found, name, text)
+			}
+		}
+	})
+}
+
+// Shows: stacks that are hard to walk, parked: a frame of a megabyte, 800 bytes of arguments, deferred calls during a
+// panic and during Goexit, wrappers, coroutines. They are those of the runtime's own traceback.
+func TestHardFrames(t *testing.T) {
+	for _, c := range []struct {
+		target string
+		since  int
+		least  int
+	}{{"badframes", 0, 8}, {"coro", 23, 8}} {
+		c := c
+		t.Run(c.target, func(t *testing.T) {
+			each(t, append(allBuilds, moreBuilds()...), true, func(t *testing.T, build string) {
+				if minorOf(build) < c.since {
+					t.Skip("not in this version")
+				}
+				p := startTarget(t, build, c.target, "-dur", "1m")
+				before, _ := p.dumped()
+				text := dump(t, p.pid)
+				after, _ := p.dumped()
+				p.quit()
+				if n := compareDumps(t, before, text, after, 0); n < c.least {
+					t.Errorf("%d goroutines compared, want %d", n, c.least)
+				}
+			})
+		})
+	}
 }

@@ -17,17 +17,22 @@
 //	syscalls    switches.calls
 //	preempted   switches.neverYields, stopped by signals all the time
 //	maps        switches.fills, with the runtime's allocator and collector below
+//	clock       switches.asks: the time of day, from the vDSO on the thread's stack
+//
+// With -signals a SIGALRM comes each millisecond, wherever the thread is.
 package switches
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"sort"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"example.org/goprof/targets/oracle"
 )
@@ -239,6 +244,28 @@ func fills(n int) map[int][]byte {
 
 var kept map[int][]byte
 
+//go:noinline
+func asks() (n int) {
+	for i := 0; i < 1000; i++ {
+		n += time.Now().Nanosecond()
+	}
+	return
+}
+
+var alarms int64
+
+func alarm() {
+	c := make(chan os.Signal, 8)
+	signal.Notify(c, syscall.SIGALRM)
+	go func() {
+		for range c {
+			atomic.AddInt64(&alarms, 1)
+		}
+	}()
+	each := [4]int64{0, 1000, 0, 1000} // interval and first, in seconds and microseconds
+	syscall.Syscall(syscall.SYS_SETITIMER, 0, uintptr(unsafe.Pointer(&each)), 0)
+}
+
 func repeat(f func()) func() {
 	return func() {
 		for !over() {
@@ -272,12 +299,14 @@ var kinds = map[string]func(){
 	"syscalls":   syscalls,
 	"preempted":  preempted,
 	"maps":       repeat(func() { kept = fills(5000) }),
+	"clock":      repeat(func() { asks() }),
 }
 
 // Main is the target.
 func Main() {
 	dur := flag.Duration("dur", 6*time.Second, "run time")
 	kind := flag.String("kind", "callers", "what to do")
+	signals := flag.Bool("signals", false, "a SIGALRM each millisecond")
 	flag.Parse()
 	if kinds[*kind] == nil {
 		names := make([]string, 0, len(kinds))
@@ -288,6 +317,9 @@ func Main() {
 		fmt.Fprintln(os.Stderr, "kinds:", names)
 		os.Exit(2)
 	}
+	if *signals {
+		alarm()
+	}
 	oracle.Start()
 	end = time.Now().Add(*dur)
 	done := make(chan int)
@@ -296,5 +328,5 @@ func Main() {
 		close(done)
 	}()
 	<-done
-	fmt.Printf("TRUTH kind=%s fired=%d finalized=%d\n", *kind, atomic.LoadInt64(&fired), atomic.LoadInt64(&finalized))
+	fmt.Printf("TRUTH kind=%s fired=%d finalized=%d alarms=%d\n", *kind, atomic.LoadInt64(&fired), atomic.LoadInt64(&finalized), atomic.LoadInt64(&alarms))
 }
