@@ -130,22 +130,22 @@ func TestSwitches(t *testing.T) {
 		looks  int64
 		chains []chain
 	}{
-		{"callers", 0, 50, []chain{in("switches", "runtime.Callers", "callers", "descend", "descend", "descend", "askCallers")}},
+		{"callers", 0, 10, []chain{in("switches", "runtime.Callers", "callers", "descend", "descend", "descend", "askCallers")}},
 		{"gosched", 0, 5, []chain{in("switches", "yields")}},
 		{"pingpong", 0, 10, []chain{in("switches", "ping"), in("switches", "pong")}},
-		{"panics", 0, 50, []chain{in("switches", "busy", "deferred", "runtime.gopanic", "panics")}},
-		{"faults", 0, 50, []chain{in("switches", "busy", "deferred", "runtime.gopanic", "runtime.panicmem", "runtime.sigpanic", "loads", "faults"),
+		{"panics", 0, 10, []chain{in("switches", "busy", "deferred", "runtime.gopanic", "panics")}},
+		{"faults", 0, 10, []chain{in("switches", "busy", "deferred", "runtime.gopanic", "runtime.panicmem", "runtime.sigpanic", "loads", "faults"),
 			in("switches", "busy", "deferred", "runtime.gopanic", "divides", "faults")}},
-		{"goexits", 0, 50, []chain{in("switches", "busy", "deferred", "runtime.Goexit", "goexits")}},
-		{"recovered", 0, 50, []chain{in("switches", "busy", "afterRecover", "recovered")}},
-		{"timers", 0, 20, []chain{in("switches", "busy", "onTimer")}},
-		{"finalizers", 0, 50, []chain{in("switches", "busy", "finalizer")}},
+		{"goexits", 0, 10, []chain{in("switches", "busy", "deferred", "runtime.Goexit", "goexits")}},
+		{"recovered", 0, 10, []chain{in("switches", "busy", "afterRecover", "recovered")}},
+		{"timers", 0, 10, []chain{in("switches", "busy", "onTimer")}},
+		{"finalizers", 0, 10, []chain{in("switches", "busy", "finalizer")}},
 		{"threads", 0, 1, []chain{in("switches", "busy", "endsLocked")}},
-		{"syscalls", 0, 50, []chain{in("switches", "calls", "syscalls")}},
-		{"preempted", 0, 50, []chain{in("switches", "neverYields")}},
-		{"maps", 0, 50, []chain{in("switches", "fills")}},
-		{"coroutines", 23, 50, []chain{in("switches", "busy", "generate.func1"), in("switches", "busy", "consume")}},
-		{"cleanups", 24, 50, []chain{in("switches", "busy", "cleanup")}},
+		{"syscalls", 0, 10, []chain{in("switches", "calls", "syscalls")}},
+		{"preempted", 0, 10, []chain{in("switches", "neverYields")}},
+		{"maps", 0, 10, []chain{in("switches", "fills")}},
+		{"coroutines", 23, 10, []chain{in("switches", "busy", "generate.func1"), in("switches", "busy", "consume")}},
+		{"cleanups", 24, 10, []chain{in("switches", "busy", "cleanup")}},
 	} {
 		c := c
 		t.Run(c.kind, func(t *testing.T) {
@@ -228,21 +228,23 @@ func TestGrowingStacks(t *testing.T) {
 			t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
 		}
 		p := r.profile()
-		through, lost := int64(0), int64(0)
+		through, lost, marked := int64(0), int64(0), int64(0)
 		for i := range p.samples {
 			s := &p.samples[i]
 			if at := s.index("runtime.newstack"); at < 0 || s.cpu == 0 {
 				continue
 			} else if s.index(pkg+"growstack.grow") > at {
 				through += s.count
+			} else if s.root() == "[incomplete]" {
+				marked += s.count // between the two stacks: neither holds
 			} else if !goroutineRoots[s.root()] && !s.has("runtime.gopreempt_m") {
 				lost += s.count // and not put aside meanwhile, for another to run
 				t.Logf("%d times rooted in %s: %v", s.count, s.root(), s.stack)
 			}
 		}
-		t.Logf("%d looks at newstack go on into growstack.grow", through)
-		if lost > 0 || through < 3 {
-			t.Errorf("%d looks at newstack go on into growstack.grow, %d end without a goroutine", through, lost)
+		t.Logf("%d looks at newstack go on into growstack.grow, %d are marked as incomplete", through, marked)
+		if lost > 0 || through < 3 || marked > 1+through/500 {
+			t.Errorf("%d looks at newstack go on into growstack.grow, %d are marked as incomplete, %d end without a goroutine", through, marked, lost)
 		}
 		checkWhole(t, p)
 	})
