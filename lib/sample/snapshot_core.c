@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "sample/sample_impl.h"
 
 enum {
@@ -102,15 +101,18 @@ struct error *core_threads_walk(const struct reader *r, const struct hold_plan *
 	struct walk *w = calloc(1, sizeof(*w));
 	struct error *err = &err_nomem;
 
-	if (w)
-		*w = (struct walk){ .r = r, .plan = plan, .seen = seen, .ctx = ctx,
-				    .capture = calloc(1, sizeof(*w->capture)) };
-	if (w && w->capture)
+	if (!w)
+		return err;
+	w->r = r;
+	w->plan = plan;
+	w->seen = seen;
+	w->ctx = ctx;
+	w->capture = calloc(1, sizeof(*w->capture));
+	if (w->capture)
 		err = walk_ms(w);
 	if (!err)
 		*n = w->n;
-	if (w)
-		free(w->capture);
+	free(w->capture);
 	free(w);
 	return err;
 }

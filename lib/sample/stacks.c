@@ -64,6 +64,8 @@ bool parks_counted(const struct reader *r, const struct g_look *g)
 {
 	const char *reason = g->status == G_WAITING ? go_wait_reason(r->rt, g->waitreason) : NULL;
 
+	if (target_is_core(r->target))
+		return true;	/* nothing runs in it */
 	return g->status != G_SYSCALL && !(reason && !strcmp(reason, "coroutine"));
 }
 
