@@ -272,6 +272,7 @@ gaddr_t walk_frame_end(struct walk *w, const struct unwind_place *at, const stru
 bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
 	unsigned int traits = traits_of(f);
+	uint64_t gap = w->kept.gap;
 
 	note_scheduler(w, f);
 	if (!walk_emit(w, pc, w->at.kind))
@@ -287,5 +288,6 @@ bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 		return walk_end(w, UNWIND_COMPLETE);
 	if (!step_return(w, f, pc, traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN))
 		return false;
-	return f->role != GO_FUNC_CGOCALLBACK || walk_callers_in_c(w, f, pc);
+	/* Its callers are missing with all else, when the step led over a gap. */
+	return f->role != GO_FUNC_CGOCALLBACK || w->kept.gap != gap || walk_callers_in_c(w, f, pc);
 }
