@@ -33,9 +33,11 @@ struct go_options {
 };
 
 /*
- * (`o` may be NULL.) Finds the runtimes of a live process in its executable. ERROR_NOT_GO; ERROR_UNSUPPORTED (Go,
- * but its tables cannot be read, gccgo, ...). A version that has no layout row is not refused: see
- * go_runtime_check. Works on a process that stands at its exec.
+ * (`o` may be NULL.) Finds the runtime of a process: in its executable, in its libraries, or in
+ * memory. ERROR_NOT_GO; ERROR_UNSUPPORTED (Go, but its tables cannot be read, gccgo, several
+ * runtimes and none chosen ...). A version that has no layout row is not refused: see
+ * go_runtime_check. Works on a process that stands at its exec; what is loaded or unpacked later is
+ * not there yet.
  */
 struct error *go_process_open(struct target *t, const struct go_options *o, struct go_process **ret);
 /* The static side only, for a file. */
@@ -44,6 +46,13 @@ void go_process_close(struct go_process *p);
 
 size_t go_process_runtimes(const struct go_process *p);
 struct go_runtime *go_process_runtime(struct go_process *p, size_t i);
+
+/* What it was found in, for people: "its file", "the library a.so"; "" for a bare file. Borrowed. */
+const char *go_runtime_where(const struct go_runtime *rt);
+/* The image that holds it. Borrowed. */
+struct image *go_runtime_image(const struct go_runtime *rt);
+/* How many modules it has (plugins bring theirs), and how many of its list could not be read. */
+uint32_t go_runtime_modules(const struct go_runtime *rt, uint32_t *unread);
 
 /* ---- build ---- */
 

@@ -1,7 +1,8 @@
 /*
  * go_impl.h: what the files of lib/go share. Nobody outside includes this.
  *
- * Who fills what: process.c opens and owns; buildinfo.c -> build; moduledata.c -> modules;
+ * Who fills what: process.c opens and owns, runtimes.c and memory.c find; buildinfo.c -> build;
+ * moduledata.c and modules.c -> modules;
  * pclntab_*.c and lines.c work on modules; layout.c -> layout; globals.c -> globals; check.c -> checked, caps.
  */
 #ifndef GOPROF_GO_GO_IMPL_H
@@ -12,7 +13,7 @@
 #include "go/go.h"
 #include "go/goroutine.h"
 #include "go/pclntab.h"
-#include "image/image.h"
+#include "image/images.h"
 
 enum { GO_MODULES_MAX = 64, GO_RUNTIMES_MAX = 4, GO_WAIT_REASONS_MAX = 128 };
 
@@ -35,6 +36,13 @@ struct go_module {
 	gaddr_t noptrdata, enoptrbss;	/* bounds of all writable data, whatever the order of its parts */
 };
 
+/* What modules.c has seen of the runtime's list of modules. */
+struct go_chain {
+	gaddr_t seen[GO_MODULES_MAX];	/* real addresses of moduledata; the last one's link is open */
+	uint32_t n_seen, n_unread;
+	uint64_t t_looked;		/* CLOCK_MONOTONIC */
+};
+
 struct go_runtime {
 	struct go_process *process;
 	struct go_build build;
@@ -45,8 +53,11 @@ struct go_runtime {
 	bool checked;
 	const char *restricted;	/* why it is in restricted mode, static or in `strings`; NULL */
 	uint8_t wrapper_id;	/* funcID of compiler-made wrappers in this version */
-	struct go_module modules[GO_MODULES_MAX];
+	const char *file;	/* base name of what it was found in */
+	const char *where;	/* the same in words: "its file", "the library a.so" */
+	struct go_module modules[GO_MODULES_MAX];	/* the first is that of the runtime itself */
 	uint32_t n_modules;
+	struct go_chain chain;
 	/* wait reason texts, read at the first question; arena strings, NULL: unreadable */
 	const char *wait_reasons[GO_WAIT_REASONS_MAX];
 	uint32_t n_wait_reasons;
@@ -59,8 +70,9 @@ struct go_runtime {
 struct go_process {
 	struct target *target;	/* borrowed; NULL: a bare file */
 	struct go_options options;
-	struct image *images[GO_MODULES_MAX];	/* owned */
+	struct image *images[GO_MODULES_MAX];	/* owned: the executable's file, pieces of memory */
 	uint32_t n_images;
+	struct images *mapped;		/* owned; all others, NULL until they are asked for */
 	struct go_runtime *runtimes[GO_RUNTIMES_MAX];	/* owned */
 	uint32_t n_runtimes;
 };
@@ -76,14 +88,41 @@ bool go_version_parse(const char *version, int *minor, int *patch);
 /* moduledata.c: finds function table and moduledata by content; fills every field of one module. */
 struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
 			     struct go_module *ret);
+/* The module whose moduledata stands at this link-time address; &err_notfound: none does. */
+struct error *go_module_at(struct image *img, uint64_t bias, gaddr_t at, const struct go_layout *layout,
+			   struct go_module *ret);
 /* The function table alone: for "is it Go at all", and the format for an unknown version. */
 struct error *go_pclntab_find(struct image *img, gaddr_t *addr, enum pclntab_format *format,
 			      uint64_t *nfunc);
 
 /* place.c: bias of the executable in a live process; &err_notfound: it is not where it says. */
 struct error *go_image_place(const struct target *t, int fd, struct image *img, uint64_t *ret);
-/* Is there a function table in memory that belongs to no file (a packed program)? */
-struct error *go_pclntab_in_memory(const struct target *t, bool *ret);
+
+/* process.c: the runtime in an image, up to its variables. Not yet in p->runtimes. */
+struct error *go_runtime_open(struct go_process *p, struct image *img, uint64_t bias,
+			      struct go_runtime **ret);
+void go_runtime_destroy(struct go_runtime *rt);
+
+/*
+ * runtimes.c: fills p->runtimes with the one that is meant. `exe` is the executable's image, NULL
+ * when it cannot be opened, `bias` its place, NULL when it is not mapped. &err_notfound: no Go
+ * anywhere; &err_fault: Go is in the executable, but that is not mapped.
+ */
+struct error *go_runtimes_find(struct go_process *p, struct image *exe, const uint64_t *bias);
+
+/*
+ * memory.c: an image around the function table number `skip` in memory of no file. &err_notfound:
+ * there are not so many.
+ */
+struct error *go_memory_image(struct target *t, struct images *images, size_t skip, struct image **ret);
+
+/* modules.c: reads on in the runtime's list of modules, in live memory. Errors only for memory. */
+struct error *go_modules_read(struct go_runtime *rt);
+/*
+ * The same for a pc that no module holds, a few times per second at most: a plugin may have come.
+ * True: there are new modules, look again.
+ */
+bool go_modules_grew(struct go_runtime *rt);
 
 /* layout.c */
 uint8_t go_wrapper_func_id(int minor);

@@ -10,9 +10,10 @@
  */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "go/pclntab_impl.h"
 
-enum { MODULEDATA_MAX = 4096, POINTERS_MAX = 64, N_DATA_PARTS = 4 };
+enum { MODULEDATA_MAX = 4096, POINTERS_MAX = 64, N_DATA_PARTS = 4, HEADER_BYTES = 72 };
 
 /* The bytes of one moduledata and the layout to read them by. */
 struct md {
@@ -228,6 +229,26 @@ struct error *go_module_find(struct image *img, uint64_t bias, const struct go_l
 	}
 	if (err)
 		return err;
+	m.bias = bias;
+	*ret = m;
+	return NULL;
+}
+
+struct error *go_module_at(struct image *img, uint64_t bias, gaddr_t at, const struct go_layout *layout,
+			   struct go_module *ret)
+{
+	uint8_t bytes[HEADER_BYTES];
+	struct pclntab_header h;
+	struct go_module m;
+	const struct segment *s;
+	/* From 1.16 on the first word is the address of the header, before it is that of the table. */
+	_cleanup_error_ struct error *err = image_read_relocated(img, at, &h.addr, sizeof(h.addr));
+
+	s = err ? NULL : image_segment_at(img, h.addr);
+	if (!s || image_read(img, h.addr, bytes, sizeof(bytes)) ||
+	    !pclntab_header_parse(bytes, s->filesz - (h.addr - s->vaddr), &h.format, &h.nfunc) ||
+	    !module_fill(img, at, &h, layout, &m))
+		return &err_notfound;
 	m.bias = bias;
 	*ret = m;
 	return NULL;

@@ -119,7 +119,7 @@ static uint32_t ftab_search(const struct module_cache *mc, uint64_t nfunc, uint3
 	return low;
 }
 
-static bool pc_locate(struct go_runtime *rt, gaddr_t pc, uint32_t *module, uint32_t *index)
+static bool pc_locate_now(struct go_runtime *rt, gaddr_t pc, uint32_t *module, uint32_t *index)
 {
 	for (uint32_t i = 0; i < rt->n_modules; i++) {
 		const struct go_module *m = &rt->modules[i];
@@ -134,6 +134,12 @@ static bool pc_locate(struct go_runtime *rt, gaddr_t pc, uint32_t *module, uint3
 		return *index != INDEX_NONE;
 	}
 	return false;
+}
+
+static bool pc_locate(struct go_runtime *rt, gaddr_t pc, uint32_t *module, uint32_t *index)
+{
+	return pc_locate_now(rt, pc, module, index) ||
+	       (go_modules_grew(rt) && pc_locate_now(rt, pc, module, index));
 }
 
 bool go_func_find(struct go_runtime *rt, gaddr_t pc, struct go_func *ret)

@@ -1,21 +1,18 @@
 /*
- * place.c: where the executable stands in the process, and what of Go is in memory only.
+ * place.c: where the executable stands in the process.
  *
  * The file behind the descriptor and the mappings name it by device and inode; overlay and btrfs
  * file systems give the two different numbers, so the path as the kernel prints it is the second
  * way: as a name to compare, never to open. Whatever the way, the place is believed only if the ELF
  * header is found there.
- * Memory is searched only when the file holds no function table, and only mappings that programs
- * rarely have (readable, not writable, of no file), so that nothing is paged in.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "go/pclntab_impl.h"
 
-enum { HEADER_COMPARED = 64, MEMORY_CHUNK = 64 * 1024, MEMORY_MAX = 256 << 20, HEADER_BYTES = 72 };
+enum { HEADER_COMPARED = 64 };
 
 static bool header_stands_at(const struct target *t, struct image *img, uint64_t bias)
 {
@@ -67,60 +64,5 @@ struct error *go_image_place(const struct target *t, int fd, struct image *img, 
 	    !place_by_path(t, img, &maps, &bias))
 		return &err_notfound;
 	*ret = bias;
-	return NULL;
-}
-
-/* ---- in memory only ---- */
-
-static bool header_in(const uint8_t *buf, size_t len, uint64_t left)
-{
-	enum pclntab_format format;
-	uint64_t nfunc;
-
-	for (size_t i = 0; i + HEADER_BYTES <= len; i += sizeof(uint64_t))
-		if (pclntab_header_parse(buf + i, left - i, &format, &nfunc))
-			return true;
-	return false;
-}
-
-static bool mapping_search(const struct target *t, const struct mapping *m, uint8_t *buf, uint64_t *budget)
-{
-	/* Chunks overlap by a header, so that none is cut in two. */
-	for (gaddr_t at = m->start; at < m->end && *budget >= MEMORY_CHUNK; at += MEMORY_CHUNK) {
-		uint64_t left = m->end - at;
-		struct span s = {
-			.addr = at, .buf = buf,
-			.len = left < MEMORY_CHUNK + HEADER_BYTES ? left : MEMORY_CHUNK + HEADER_BYTES,
-		};
-		struct error *err = target_read_v(t, &s, 1);
-
-		*budget -= MEMORY_CHUNK;
-		error_free(err);
-		if (err || s.done == 0)
-			return false;
-		if (header_in(buf, s.done, left))
-			return true;
-	}
-	return false;
-}
-
-struct error *go_pclntab_in_memory(const struct target *t, bool *ret)
-{
-	_cleanup_(mappings_deinit) struct mappings maps = { 0 };
-	_cleanup_free_ uint8_t *buf = malloc(MEMORY_CHUNK + HEADER_BYTES);
-	uint64_t budget = MEMORY_MAX;
-	struct error *err = target_mappings(t, &maps);
-	bool found = false;
-
-	if (err || !buf)
-		return err ? err : &err_nomem;
-	for (size_t i = 0; i < maps.n && !found; i++) {
-		const struct mapping *m = &maps.v[i];
-
-		if (m->inode != 0 || (m->flags & (MAPPING_READ | MAPPING_WRITE)) != MAPPING_READ)
-			continue;
-		found = mapping_search(t, m, buf, &budget);
-	}
-	*ret = found;
 	return NULL;
 }

@@ -18,7 +18,7 @@
 
 /* ---- parts ---- */
 
-static void runtime_destroy(struct go_runtime *rt)
+void go_runtime_destroy(struct go_runtime *rt)
 {
 	if (!rt)
 		return;
@@ -29,7 +29,7 @@ static void runtime_destroy(struct go_runtime *rt)
 
 static void runtime_cleanup(struct go_runtime **rt)
 {
-	runtime_destroy(*rt);
+	go_runtime_destroy(*rt);
 }
 
 static void process_cleanup(struct go_process **p)
@@ -42,9 +42,10 @@ void go_process_close(struct go_process *p)
 	if (!p)
 		return;
 	for (uint32_t i = 0; i < p->n_runtimes; i++)
-		runtime_destroy(p->runtimes[i]);
+		go_runtime_destroy(p->runtimes[i]);
 	for (uint32_t i = 0; i < p->n_images; i++)
 		image_close(p->images[i]);
+	images_destroy(p->mapped);
 	free(p);
 }
 
@@ -56,6 +57,22 @@ size_t go_process_runtimes(const struct go_process *p)
 struct go_runtime *go_process_runtime(struct go_process *p, size_t i)
 {
 	return i < p->n_runtimes ? p->runtimes[i] : NULL;
+}
+
+const char *go_runtime_where(const struct go_runtime *rt)
+{
+	return rt->where;
+}
+
+struct image *go_runtime_image(const struct go_runtime *rt)
+{
+	return rt->modules[0].image;
+}
+
+uint32_t go_runtime_modules(const struct go_runtime *rt, uint32_t *unread)
+{
+	*unread = rt->chain.n_unread;
+	return rt->n_modules;
 }
 
 const struct go_build *go_runtime_build(const struct go_runtime *rt)
@@ -148,38 +165,17 @@ static bool is_gccgo(struct image *img)
 	return (!err && sym.addr) || image_needs(img, "libgo.so.");
 }
 
-static struct error *not_go(const struct who *w, struct go_process *p, struct image *img)
+static struct error *not_go(const struct who *w, const struct go_process *p, struct image *img)
 {
-	struct error *err = NULL;
-	bool packed = false;
-
-	if (is_gccgo(img))
+	if (img && is_gccgo(img))
 		return error_why(error_new(ERROR_UNSUPPORTED, "%s was built by gccgo", w->name),
 				 "its runtime has nothing in common with that of the go command");
-	if (p->target)
-		err = go_pclntab_in_memory(p->target, &packed);
-	if (err)
-		return err;
-	if (packed)
-		return error_todo(error_why(error_new(ERROR_UNSUPPORTED, "%s is a packed Go program", w->name),
-					    "its function table is in its memory, but not in its file"),
-				  "run it unpacked");
 	return error_why(error_new(ERROR_NOT_GO, "%s is not a Go program", w->name),
 			 "no Go function table (pclntab) in its file%s",
-			 p->target ? " or its memory" : "");
+			 p->target ? ", in its libraries or in its memory" : "");
 }
 
 /* ---- one runtime ---- */
-
-static struct error *is_go(const struct who *w, struct go_process *p, struct image *img)
-{
-	enum pclntab_format format;
-	gaddr_t addr;
-	uint64_t nfunc;
-	struct error *err = go_pclntab_find(img, &addr, &format, &nfunc);
-
-	return err == &err_notfound ? not_go(w, p, img) : err;
-}
 
 static struct error *build_read(const struct who *w, struct image *img, struct go_runtime *rt)
 {
@@ -212,30 +208,32 @@ static struct error *module_read(const struct who *w, struct image *img, uint64_
 	return err;
 }
 
-static struct error *runtime_open(const struct who *w, struct go_process *p, struct image *img,
-				  uint64_t bias)
+struct error *go_runtime_open(struct go_process *p, struct image *img, uint64_t bias,
+			      struct go_runtime **ret)
 {
 	_cleanup_(runtime_cleanup) struct go_runtime *rt = calloc(1, sizeof(*rt));
+	struct who w = who_is(p->target);
 	struct error *err;
 
 	if (!rt)
 		return &err_nomem;
 	rt->process = p;
+	rt->file = rt->where = "";
 	arena_init(&rt->strings);
-	err = is_go(w, p, img);
+	err = pclntab_cache_create(&rt->cache);
 	if (!err)
-		err = pclntab_cache_create(&rt->cache);
+		err = build_read(&w, img, rt);
 	if (!err)
-		err = build_read(w, img, rt);
-	if (!err)
-		err = module_read(w, img, bias, rt);
+		err = module_read(&w, img, bias, rt);
 	if (err)
 		return err;
 	rt->caps = GO_CAP_PCLNTAB;
 	err = go_globals_find(rt);
+	if (!err)
+		err = go_modules_read(rt);
 	if (err)
 		return err;
-	p->runtimes[p->n_runtimes++] = take(rt);
+	*ret = take(rt);
 	return NULL;
 }
 
@@ -273,28 +271,50 @@ static struct error *process_alloc(struct target *t, struct go_process **ret)
 	return NULL;
 }
 
+/*
+ * The executable and its place; *img stays NULL when it is no ELF file or there is none, *placed
+ * false when it is not mapped (packers unmap theirs): Go may be elsewhere.
+ */
+static struct error *executable_open(const struct who *w, struct go_process *p, struct image **img,
+				     uint64_t *bias, bool *placed)
+{
+	int fd;
+	struct error *err = target_exe_fd(p->target, &fd);
+
+	*placed = false;
+	if (!err)
+		err = image_add(w, p, fd, target_arch(p->target), img);
+	if (err && (err->kind == ERROR_NOT_GO || err->kind == ERROR_NOT_FOUND)) {
+		error_free(err);
+		return NULL;
+	}
+	if (!err) {
+		err = go_image_place(p->target, fd, *img, bias);
+		*placed = !err;
+	}
+	return err == &err_notfound ? NULL : err;
+}
+
 struct error *go_process_open(struct target *t, const struct go_options *o, struct go_process **ret)
 {
 	_cleanup_(process_cleanup) struct go_process *p = NULL;
 	struct who w = who_is(t);
-	struct image *img;
-	uint64_t bias;
-	int fd;
+	struct image *img = NULL;
+	uint64_t bias = 0;
+	bool placed = false;
 	struct error *err = process_alloc(t, &p);
 
 	if (!err && o)
 		p->options = *o;
 	if (!err)
-		err = target_exe_fd(t, &fd);
+		err = executable_open(&w, p, &img, &bias, &placed);
 	if (!err)
-		err = image_add(&w, p, fd, target_arch(t), &img);
-	if (!err)
-		err = go_image_place(t, fd, img, &bias);
+		err = go_runtimes_find(p, img, placed ? &bias : NULL);
 	if (err == &err_notfound)
+		return not_go(&w, p, img);
+	if (err == &err_fault)
 		return error_why(error_new(ERROR_UNSUPPORTED, "%s cannot be read", w.name),
 				 "its executable is not mapped where its program headers say");
-	if (!err)
-		err = runtime_open(&w, p, img, bias);
 	if (err)
 		return err;
 	*ret = take(p);
@@ -305,15 +325,22 @@ struct error *go_process_open_file(int fd, struct go_process **ret)
 {
 	_cleanup_(process_cleanup) struct go_process *p = NULL;
 	struct who w = who_is(NULL);
+	struct pclntab_header h;
 	struct image *img;
+	size_t n = 1;
 	struct error *err = process_alloc(NULL, &p);
 
 	if (!err)
 		err = image_add(&w, p, fd, arch_host(), &img);
 	if (!err)
-		err = runtime_open(&w, p, img, 0);
+		err = pclntab_candidates(img, &h, &n);
+	if (!err && n == 0)
+		err = not_go(&w, p, img);
+	if (!err)
+		err = go_runtime_open(p, img, 0, &p->runtimes[0]);
 	if (err)
 		return err;
+	p->n_runtimes = 1;
 	*ret = take(p);
 	return NULL;
 }

@@ -40,6 +40,11 @@ struct error *image_open_fd(int fd, struct image **ret);
  * of segments) is not there. `t` is borrowed and outlives it. Errors as image_open_fd.
  */
 struct error *image_open_memory(struct target *t, gaddr_t start, struct image **ret, uint64_t *bias);
+/*
+ * An image without any header: these pieces of a process's memory are its segments, at their real
+ * addresses (bias 0, nothing to relocate); `offset` is not looked at. `t` is borrowed and outlives it.
+ */
+struct error *image_open_pieces(struct target *t, const struct segment *v, size_t n, struct image **ret);
 void image_close(struct image *img);
 
 bool image_is_dyn(const struct image *img);	/* ET_DYN: PIE or shared object */

@@ -79,3 +79,22 @@ struct error *image_open_memory(struct target *t, gaddr_t start, struct image **
 	*ret = take(img);
 	return NULL;
 }
+
+struct error *image_open_pieces(struct target *t, const struct segment *v, size_t n, struct image **ret)
+{
+	_cleanup_(image_cleanup) struct image *img = image_alloc(t);
+
+	if (!img)
+		return &err_nomem;
+	img->loads = calloc(n ? n : 1, sizeof(*img->loads));
+	if (!img->loads)
+		return &err_nomem;
+	memcpy(img->loads, v, n * sizeof(*v));
+	img->n_loads = n;
+	for (size_t i = 0; i < n; i++)
+		img->loads[i].offset = v[i].vaddr;
+	img->header.e_type = ET_EXEC;
+	img->header.e_machine = target_arch(t)->elf_machine;
+	*ret = take(img);
+	return NULL;
+}

@@ -124,12 +124,12 @@ static void test_not_go(void **state)
 	(void)state;
 	go_image_fake_put(f, f->pclntab, 0, 4);
 	w = world_of(f);
-	refused(&w, ERROR_NOT_GO, "is not a Go program", "no Go function table (pclntab) in its file or its memory");
+	refused(&w, ERROR_NOT_GO, "is not a Go program", "no Go function table (pclntab) in its file, in its libraries or in its memory");
 
 	f = fake(26);
 	f->bytes[0] = '#';
 	w = world_of(f);
-	refused(&w, ERROR_NOT_GO, "is not a Go program", "not an ELF file");
+	refused(&w, ERROR_NOT_GO, "is not a Go program", "no Go function table");
 }
 
 static void test_gccgo(void **state)
@@ -146,23 +146,189 @@ static void test_gccgo(void **state)
 	refused(&w, ERROR_UNSUPPORTED, "was built by gccgo", "runtime");
 }
 
-/* A packed program: the table is only in memory that belongs to no file. */
+/* ---- found elsewhere ---- */
+
+static const uint32_t piece_flags[4] = { MAPPING_READ, MAPPING_READ | MAPPING_EXEC, MAPPING_READ,
+					 MAPPING_READ | MAPPING_WRITE };
+static const uint64_t piece_at[5] = { 0, 0x1000, 0x2000, 0x6000, 0x8000 };
+
+static void map_at(struct target *t, uint64_t at, const struct go_image_fake *f, const char *path)
+{
+	for (int i = 0; i < 4; i++)
+		target_fake_map(t, at + piece_at[i], at + piece_at[i + 1], piece_at[i], piece_flags[i], path);
+	target_fake_add(t, at, f->bytes, FAKE_SIZE);
+}
+
+/* A process whose executable is no Go program: a fake without a function table. */
+static struct world host_world(void)
+{
+	struct go_image_fake *f = fake(26);
+
+	go_image_fake_put(f, f->pclntab, 0, 4);
+	return world_of(f);
+}
+
+/* A program with fixed addresses, unpacked into memory of no file. */
+static struct go_image_fake *packed_fake(void)
+{
+	return go_image_fake_create(&(struct go_image_options){ .minor = 26, .base = 0x8000000, .buildinfo = true });
+}
+
+static void expect_main(struct go_process *p, gaddr_t pc)
+{
+	struct go_line l;
+
+	assert_int_equal(go_process_runtimes(p), 1);
+	assert_int_equal(go_lines(go_process_runtime(p, 0), pc, &l, 1), 1);
+	assert_string_equal(l.function, "main.main");
+}
+
+/* Whether its headers are there or wiped, and whatever else of no file stands near it. */
 static void test_packed(void **state)
 {
-	enum { SIZE = 0x24000 };
-	struct go_image_fake *f = fake(26);
-	uint8_t *memory = calloc(1, SIZE);
-	struct world w;
+	(void)state;
+	for (int wiped = 0; wiped < 2; wiped++) {
+		struct world w = host_world();
+		struct go_image_fake *f = packed_fake();
+		struct go_process *p;
+
+		if (wiped)
+			memset(f->bytes, 0, 0x1000);
+		map_at(w.t, 0x8000000, f, "");
+		target_fake_map(w.t, 0x7f00000, 0x7f01000, 0, MAPPING_READ | MAPPING_WRITE, "");
+		target_fake_map(w.t, 0x9000000, 0x9001000, 0, MAPPING_READ, "");
+		assert_null(go_process_open(w.t, NULL, &p));
+		expect_main(p, f->text + 5);
+		assert_string_equal(go_runtime_where(go_process_runtime(p, 0)), "memory that belongs to no file");
+		assert_string_equal(go_runtime_build(go_process_runtime(p, 0))->version, "go1.26.4");
+		go_process_close(p);
+		go_image_fake_destroy(f);
+		world_close(&w);
+	}
+}
+
+/* Read-only data that the packer left writable: looked at only because it stands beside code. */
+static void test_packed_writable(void **state)
+{
+	(void)state;
+	for (int code = 0; code < 2; code++) {
+		struct world w = host_world();
+		struct go_image_fake *f = packed_fake();
+		struct go_process *p = NULL;
+		struct error *err;
+
+		for (int i = 0; i < 4; i++)
+			target_fake_map(w.t, 0x8000000 + piece_at[i], 0x8000000 + piece_at[i + 1], 0,
+					i == 1 ? MAPPING_READ | (code ? MAPPING_EXEC : 0)
+					       : MAPPING_READ | MAPPING_WRITE, "");
+		target_fake_add(w.t, 0x8000000, f->bytes, FAKE_SIZE);
+		err = go_process_open(w.t, NULL, &p);
+		if (code) {
+			assert_null(err);
+			expect_main(p, f->text + 5);
+			go_process_close(p);
+		} else {
+			assert_int_equal(err->kind, ERROR_NOT_GO);
+			error_free(err);
+		}
+		go_image_fake_destroy(f);
+		world_close(&w);
+	}
+}
+
+/* A table alone, and one that lies: words, no crash, no endless search. */
+static void test_packed_broken(void **state)
+{
+	struct world w = host_world();
+	struct go_image_fake *f = packed_fake();
+	uint8_t *many = calloc(1, 0x24000);
 
 	(void)state;
-	/* The header lies across the end of a chunk of the search. */
-	memcpy(memory + 0x10000 - 32, go_image_fake_at(f, f->pclntab), 0x5000);
-	go_image_fake_put(f, f->pclntab, 0, 4);
-	w = world_of(f);
-	target_fake_map(w.t, 0x7000000, 0x7000000 + SIZE, 0, MAPPING_READ, "");
-	target_fake_add(w.t, 0x7000000, memory, SIZE);
-	free(memory);
-	refused(&w, ERROR_UNSUPPORTED, "is a packed Go program", "in its memory, but not in its file");
+	for (size_t at = 0x10000 - 32; at < 0x20000; at += 0x100)
+		memcpy(many + at, go_image_fake_at(f, f->pclntab), 72);
+	target_fake_map(w.t, 0x7000000, 0x7024000, 0, MAPPING_READ, "");
+	target_fake_add(w.t, 0x7000000, many, 0x24000);
+	free(many);
+	go_image_fake_destroy(f);
+	refused(&w, ERROR_UNSUPPORTED, "Go version of", "no build information");
+}
+
+/* A fake whose one function with a name that matters is the scheduler's start: a runtime. */
+static struct go_image_fake *library_fake(const char *version)
+{
+	struct go_image_fake *f = go_image_fake_create(&(struct go_image_options){
+		.minor = 26, .base = 0, .dyn = true, .in_place = true, .buildinfo = true });
+
+	memcpy(go_image_fake_at(f, f->buildinfo + 33), version, strlen(version));
+	return f;
+}
+
+struct library {
+	struct go_image_fake *f;
+	char path[64];
+	int fd;
+};
+
+static struct library library_map(struct target *t, uint64_t at, struct go_image_fake *f)
+{
+	struct library l = { .f = f, .fd = go_image_fake_file(f, FAKE_SIZE) };
+
+	snprintf(l.path, sizeof(l.path), "/proc/self/fd/%d", l.fd);
+	map_at(t, at, f, l.path);
+	return l;
+}
+
+static void library_close(struct library *l)
+{
+	close(l->fd);
+	go_image_fake_destroy(l->f);
+}
+
+/* A host of another language with one Go library, then with two. */
+static void test_libraries(void **state)
+{
+	enum { A = 0x7f0000000000, B = 0x7f0000100000 };
+	struct world w = host_world();
+	struct library a = library_map(w.t, A, library_fake("go1.26.1")), b;
+	struct go_process *p;
+	struct error *err;
+	const char *name[2];
+
+	(void)state;
+	assert_null(go_process_open(w.t, NULL, &p));
+	expect_main(p, A + a.f->text + 5);
+	assert_non_null(strstr(go_runtime_where(go_process_runtime(p, 0)), "the library "));
+	go_process_close(p);
+
+	b = library_map(w.t, B, library_fake("go1.26.2"));
+	name[0] = strrchr(a.path, '/') + 1;
+	name[1] = strrchr(b.path, '/') + 1;
+	err = go_process_open(w.t, NULL, &p);
+	assert_int_equal(err->kind, ERROR_UNSUPPORTED);
+	assert_string_equal(err->what, "4711 holds 2 Go runtimes");
+	assert_non_null(strstr(err->why, name[0]));
+	assert_non_null(strstr(err->why, name[1]));
+	assert_non_null(strstr(err->todo, "--runtime "));
+	error_free(err);
+	for (int i = 0; i < 2; i++) {
+		const char *const version[] = { "go1.26.1", "go1.26.2" };
+		struct go_options o = { .runtime = name[i] };
+		struct go_func fn;
+
+		assert_null(go_process_open(w.t, &o, &p));
+		assert_string_equal(go_runtime_build(go_process_runtime(p, 0))->version, version[i]);
+		expect_main(p, (i ? B : A) + a.f->text + 5);
+		/* Nothing of the other. */
+		assert_false(go_func_find(go_process_runtime(p, 0), (i ? A : B) + a.f->text + 5, &fn));
+		go_process_close(p);
+	}
+	err = go_process_open(w.t, &(struct go_options){ .runtime = "c.so" }, &p);
+	assert_int_equal(err->kind, ERROR_UNSUPPORTED);
+	assert_non_null(strstr(err->what, "c.so"));
+	error_free(err);
+	library_close(&a);
+	library_close(&b);
+	world_close(&w);
 }
 
 /* Functions can be told, and of structs only what the file proves. */
@@ -249,6 +415,9 @@ int main(void)
 		cmocka_unit_test(test_not_go),
 		cmocka_unit_test(test_gccgo),
 		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_packed_writable),
+		cmocka_unit_test(test_packed_broken),
+		cmocka_unit_test(test_libraries),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_version_without_a_row),
 		cmocka_unit_test(test_wrong_form),
