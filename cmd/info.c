@@ -100,6 +100,8 @@ static void build_facts(struct info *i, const struct go_runtime *rt)
 		"vcs.modified",
 	};
 
+	if (i->target)
+		fact(i, "Go found in", "%s", go_runtime_where(rt));
 	fact(i, "Go version", "%s   (%s)", known(b->version),
 	     b->has_buildinfo ? "build information" : "the runtime's version string");
 	fact(i, "main package", "%s", known(b->path));
@@ -113,19 +115,31 @@ static void image_facts(struct info *i)
 {
 	static const char *const names[] = { "runtime.main" };
 	struct image_symbol sym;
+	struct go_runtime *rt = i->go ? go_process_runtime(i->go, 0) : NULL;
+	struct image *img = rt ? go_runtime_image(rt) : i->image;
 	char id[128], machine[32];
 	struct error *err;
 
-	if (!i->image)
+	if (!img)
 		return;
-	fact(i, "addresses", "%s, %s", image_is_dyn(i->image) ? "position independent" : "fixed",
-	     machine_text(image_machine(i->image), machine, sizeof(machine)));
-	err = image_find_symbols(i->image, names, 1, &sym);
+	fact(i, "addresses", "%s, %s", image_is_dyn(img) ? "position independent" : "fixed",
+	     machine_text(image_machine(img), machine, sizeof(machine)));
+	err = image_find_symbols(img, names, 1, &sym);
 	fact(i, "symbol table", "%s", err ? "none (stripped)" : sym.addr ? "present" : "without Go's");
 	error_free(err);
-	err = image_build_id(i->image, id, sizeof(id));
+	err = image_build_id(img, id, sizeof(id));
 	fact(i, "build id", "%s", err ? "none" : id);
 	error_free(err);
+}
+
+static void module_facts(struct info *i, const struct go_runtime *rt)
+{
+	uint32_t unread, n = go_runtime_modules(rt, &unread);
+
+	if (unread)
+		fact(i, "modules", "%u, and %u that cannot be read", n, unread);
+	else if (n > 1)
+		fact(i, "modules", "%u (plugins bring their own)", n);
 }
 
 static void global_facts(struct info *i, const struct go_runtime *rt)
@@ -406,6 +420,7 @@ static void runtime_facts(struct info *i)
 			fact(i, "runtime", "%zu of %zu", k + 1, n);
 		build_facts(i, rt);
 		layout_facts(i, rt);
+		module_facts(i, rt);
 		global_facts(i, rt);
 		capability_facts(i, rt);
 	}

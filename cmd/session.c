@@ -67,6 +67,7 @@ static struct error *open_program(struct session *s)
 	struct error *err;
 
 	forget_program(s);
+	s->tried = now();
 	err = target_open_live(s->pid, &s->target);
 	if (err)
 		return err;
@@ -166,10 +167,17 @@ static bool has_changed(struct session *s)
 	return true;
 }
 
-/* Go, but it could not be read; and it is so new that this may change by itself. */
+/*
+ * Go that could not be read, but so new that this may change by itself; or no Go, which a loader, a
+ * packer or a library may still bring: that is looked at again each time its age has doubled.
+ */
 static bool is_unsettled(const struct session *s)
 {
-	return s->refusal && s->refusal->kind != ERROR_NOT_GO && now() - s->appeared < EXEC_SETTLES_NS;
+	if (!s->refusal)
+		return false;
+	if (s->refusal->kind == ERROR_NOT_GO)
+		return now() - s->tried >= s->tried - s->appeared;
+	return now() - s->appeared < EXEC_SETTLES_NS;
 }
 
 static void open_again(struct session *s)

@@ -27,6 +27,7 @@ struct session {
 	enum session_phase phase;
 	uint64_t since;			/* begin of STARTING; last attempt of SEARCHING */
 	uint64_t appeared;		/* when this program was first seen under the pid */
+	uint64_t tried;			/* when it was last opened */
 	uint64_t progress;		/* when it was last told */
 	bool execed;
 	struct target *target;

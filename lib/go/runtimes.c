@@ -167,12 +167,18 @@ static void runtime_keep(struct go_process *p, uint32_t chosen)
 	p->n_runtimes = 1;
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(struct go_runtime *const *)a)->file, (*(struct go_runtime *const *)b)->file);
+}
+
 static struct error *choose(struct go_process *p)
 {
 	_cleanup_(buf_deinit) struct buf names = { 0 };
 	const char *wanted = p->options.runtime;
 	pid_t pid = target_pid(p->target);
 
+	qsort(p->runtimes, p->n_runtimes, sizeof(*p->runtimes), by_name);
 	for (uint32_t i = 0; wanted && i < p->n_runtimes; i++) {
 		if (strcmp(p->runtimes[i]->file, wanted) != 0)
 			continue;

@@ -1,0 +1,3 @@
+module plugged
+
+go 1.19
