@@ -194,8 +194,16 @@ static const struct rule rules[] = {
 
 /*
  * By segments: the bounds in moduledata are of single sections, whose order is the linker's choice
- * (ld puts .data before .noptrdata, Go's own linker behind).
+ * (ld puts .data before .noptrdata, Go's own linker behind). Where a packer has made everything
+ * writable, the span of all these sections must do.
  */
+static bool is_data(const struct go_module *m, const struct segment *s, gaddr_t a)
+{
+	if (!(s->flags & SEGMENT_WRITE) || a < s->vaddr || a - s->vaddr >= s->memsz)
+		return false;
+	return !(s->flags & SEGMENT_EXEC) || (a >= m->noptrdata && a < m->enoptrbss);
+}
+
 static bool in_data(const struct go_module *m, gaddr_t addr)
 {
 	gaddr_t a = addr - m->bias;
@@ -203,7 +211,7 @@ static bool in_data(const struct go_module *m, gaddr_t addr)
 	const struct segment *v = image_segments(m->image, &n);
 
 	for (size_t i = 0; i < n; i++)
-		if ((v[i].flags & SEGMENT_WRITE) && a >= v[i].vaddr && a - v[i].vaddr < v[i].memsz)
+		if (is_data(m, &v[i], a))
 			return true;
 	return false;
 }

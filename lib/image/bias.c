@@ -2,8 +2,9 @@
  * bias.c: where an image stands in a process, from the mappings of its file.
  *
  * The first address of a position independent program need not be 0 (Go's linker says 0x400000),
- * and a program may map its own file once more to read it: so a place is believed only if every
- * executable segment lies there, executable and from the right part of the file. Must not know Go.
+ * and a program may map its own file once more, perhaps even executable: so a place is believed only
+ * if every segment lies there, from the right part of the file, and may be used as it must be. Must
+ * not know Go.
  *
  * Upstream: Linux fs/binfmt_elf.c (elf_map: addresses and offsets rounded down to pages).
  */
@@ -38,28 +39,52 @@ static const struct mapping *mapping_at(const struct mappings *maps, gaddr_t add
 	return NULL;
 }
 
-static bool code_stands_at(const struct image *img, const struct mappings *maps, uint64_t dev,
-			   uint64_t inode, uint64_t bias)
+/* What must be seen of a segment: code is the least, and enough for a program that changed its data. */
+enum strictness { CODE_ONLY, ALL_SEGMENTS };
+
+/* Data that the loader makes read-only once it has relocated it. */
+static bool is_sealed(const struct image *img, gaddr_t addr)
+{
+	const Elf64_Phdr *p = image_phdr(img, PT_GNU_RELRO);
+
+	return p && addr >= page_down(p->p_vaddr) && addr - p->p_vaddr < p->p_memsz;
+}
+
+/* May the last byte of the segment be used as its flags say? The first ones may be sealed. */
+static bool is_usable(const struct image *img, const struct segment *s, const struct mappings *maps,
+		      uint64_t dev, uint64_t inode, uint64_t bias)
+{
+	gaddr_t last = s->vaddr + s->filesz - 1;
+	const struct mapping *m = mapping_at(maps, last + bias, dev, inode);
+
+	if (s->flags & SEGMENT_EXEC && (!m || !(m->flags & MAPPING_EXEC)))
+		return false;
+	return !(s->flags & SEGMENT_WRITE) || is_sealed(img, last) || (m && m->flags & MAPPING_WRITE);
+}
+
+static bool stands_at(const struct image *img, const struct mappings *maps, uint64_t dev,
+		      uint64_t inode, uint64_t bias, enum strictness strictness)
 {
 	size_t n_code = 0;
 
 	for (size_t i = 0; i < img->n_loads; i++) {
 		const struct segment *s = &img->loads[i];
 		gaddr_t addr = page_down(s->vaddr) + bias;
+		bool is_code = (s->flags & SEGMENT_EXEC) != 0;
 		const struct mapping *m;
 
-		if (!(s->flags & SEGMENT_EXEC) || s->filesz == 0)
+		if (s->filesz == 0 || (strictness == CODE_ONLY && !is_code))
 			continue;
-		n_code++;
+		n_code += is_code;
 		m = mapping_at(maps, addr, dev, inode);
-		if (!m || !(m->flags & MAPPING_EXEC) ||
-		    m->offset + (addr - m->start) != page_down(s->offset))
+		if (!m || m->offset + (addr - m->start) != page_down(s->offset) ||
+		    !is_usable(img, s, maps, dev, inode, bias))
 			return false;
 	}
 	return n_code > 0;
 }
 
-static bool place_of_segment(const struct image *img, const struct mappings *maps,
+static bool place_by_segment(const struct image *img, const struct mappings *maps,
 			     const struct mapping *m, const struct segment *s, uint64_t *ret)
 {
 	uint64_t offset = page_down(s->offset), bias;
@@ -67,7 +92,8 @@ static bool place_of_segment(const struct image *img, const struct mappings *map
 	if (offset < m->offset || offset - m->offset >= m->end - m->start)
 		return false;
 	bias = m->start + (offset - m->offset) - page_down(s->vaddr);
-	if ((!image_is_dyn(img) && bias != 0) || !code_stands_at(img, maps, m->dev, m->inode, bias))
+	if ((!image_is_dyn(img) && bias != 0) ||
+	    !stands_at(img, maps, m->dev, m->inode, bias, ALL_SEGMENTS))
 		return false;
 	*ret = bias;
 	return true;
@@ -77,7 +103,7 @@ struct error *image_place(const struct image *img, const struct mappings *maps,
 			  const struct mapping *m, uint64_t *ret)
 {
 	for (size_t i = 0; i < img->n_loads; i++)
-		if (place_of_segment(img, maps, m, &img->loads[i], ret))
+		if (place_by_segment(img, maps, m, &img->loads[i], ret))
 			return NULL;
 	return &err_notfound;
 }
@@ -110,31 +136,37 @@ void image_extent(const struct image *img, gaddr_t *low, gaddr_t *high)
 		*high = page_down(*high + PAGE - 1);
 }
 
-struct error *image_bias(const struct image *img, const struct mappings *maps, uint64_t dev,
-			 uint64_t inode, uint64_t *ret)
+static bool bias_find(const struct image *img, const struct mappings *maps, uint64_t dev,
+		      uint64_t inode, enum strictness strictness, uint64_t *ret)
 {
 	const struct segment *first = &img->loads[0];
-	uint64_t offset;
+	uint64_t offset = page_down(first->offset);
 
 	if (!image_is_dyn(img)) {
-		if (!code_stands_at(img, maps, dev, inode, 0))
-			return &err_notfound;
 		*ret = 0;
-		return NULL;
+		return stands_at(img, maps, dev, inode, 0, strictness);
 	}
-	offset = page_down(first->offset);
 	for (size_t i = 0; i < maps->n; i++) {
 		const struct mapping *m = &maps->v[i];
-		uint64_t bias;
 
 		if (!is_of_file(m, dev, inode) || offset < m->offset ||
 		    offset - m->offset >= m->end - m->start)
 			continue;
-		bias = m->start + (offset - m->offset) - page_down(first->vaddr);
-		if (!code_stands_at(img, maps, dev, inode, bias))
-			continue;
-		*ret = bias;
-		return NULL;
+		*ret = m->start + (offset - m->offset) - page_down(first->vaddr);
+		if (stands_at(img, maps, dev, inode, *ret, strictness))
+			return true;
 	}
-	return &err_notfound;
+	return false;
+}
+
+struct error *image_bias(const struct image *img, const struct mappings *maps, uint64_t dev,
+			 uint64_t inode, uint64_t *ret)
+{
+	uint64_t bias;
+
+	if (!bias_find(img, maps, dev, inode, ALL_SEGMENTS, &bias) &&
+	    !bias_find(img, maps, dev, inode, CODE_ONLY, &bias))
+		return &err_notfound;
+	*ret = bias;
+	return NULL;
 }

@@ -4,7 +4,7 @@
  *
  *	packed FLAGS PROGRAM ARGS...	flags: "-", or letters: w wipes the ELF and program headers,
  *					x leaves every segment readable, writable and executable,
- *					m maps an anonymous file (memfd) instead of anonymous memory
+ *					m what is not written comes from an anonymous file (memfd)
  *
  * For static programs, and position independent ones that need nothing but relative relocations.
  */
@@ -55,7 +55,7 @@ static void segment_map(const char *file, const Elf64_Phdr *p, uint64_t base, co
 	uint64_t high = (base + p->p_vaddr + p->p_memsz + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	int fd = -1, how = MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_ANONYMOUS;
 
-	if (strchr(flags, 'm')) {
+	if (strchr(flags, 'm') && !(p->p_flags & PF_W)) {
 		fd = memfd_create("unpacked", MFD_CLOEXEC);
 		if (fd < 0 || ftruncate(fd, (off_t)(high - low)) != 0)
 			die("memfd");
