@@ -33,6 +33,7 @@ enum {
 	WAIT_START_NS = 500 * NSEC_PER_USEC,	/* while the runtime comes up: it takes about 1 ms */
 	WAIT_CLOSED_NS = 100 * NSEC_PER_MSEC,	/* between attempts to open what refuses */
 	START_SLOW_NS = NSEC_PER_SEC / 5,	/* after that it is not the runtime that we wait for */
+	START_FAILS_S = 5,			/* no process that was there before takes so long */
 	EXEC_SETTLES_NS = NSEC_PER_SEC / 2,	/* a program seen in the middle of its exec looks broken */
 };
 
@@ -239,6 +240,9 @@ static void step_starting(struct session *s, uint64_t *wait_ns)
 		begin_recording(s);
 	} else if (err != &err_end && err->kind != ERROR_GONE) {
 		refuse(s, err);
+	} else if (err == &err_end && s->options->command->bit & COMMAND_ATTACH &&
+		   now() - s->since > START_FAILS_S * (uint64_t)NSEC_PER_SEC) {
+		refuse(s, error_new(ERROR_UNSUPPORTED, "the Go runtime of %d does not come up", (int)s->pid));
 	} else {
 		error_free(err);	/* not up yet; or the next look finds the end */
 	}

@@ -169,10 +169,41 @@ static bool data_fill(const struct md *md, struct go_module *m)
 	return true;
 }
 
+/* How many functions: one less than the sorted table has entries. 0: no sane number. */
+static uint64_t nfunc_of(const struct md *md, const struct pclntab_header *h)
+{
+	uint64_t n;
+
+	if (h->nfunc != NFUNC_UNKNOWN)
+		return h->nfunc;
+	return md_word(md, GO_MD_FTAB, 1, &n) && n > 1 && n <= NFUNC_MAX ? n - 1 : 0;
+}
+
+/*
+ * What of a moduledata does not agree with the rest; NULL: all does, "": it looks like none at all.
+ * The bounds of the data are what is not looked for by anything else, so they tell one from the other.
+ */
+static const char *parts_fill(const struct md *md, struct go_module *m)
+{
+	const char *bad = NULL;
+
+	if (!m->nfunc || !tables_fill(md, m))
+		bad = "the lengths of its tables";
+	else if (!bounds_fill(md, m))
+		bad = "the bounds of its code";
+	else if (!one_text_piece(md))
+		bad = "code in several pieces";
+	if (!data_fill(md, m) || m->noptrdata == 0)
+		bad = "";
+	return bad;
+}
+
+/* `bad` is set as parts_fill gives it, or left alone. */
 static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_header *h,
-			const struct go_layout *layout, struct go_module *m)
+			const struct go_layout *layout, struct go_module *m, const char **bad)
 {
 	struct md md = { .layout = layout, .size = md_span(layout) };
+	const char *part;
 	struct error *err;
 
 	if (md.size > sizeof(md.bytes))
@@ -183,19 +214,20 @@ static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_head
 		return false;
 	}
 	*m = (struct go_module){
-		.image = img, .format = h->format, .pclntab = h->addr, .nfunc = h->nfunc,
-		.moduledata = at,
+		.image = img, .format = h->format, .pclntab = h->addr, .nfunc = nfunc_of(&md, h),
+		.moduledata = at, .gofunc = md_word_or(&md, GO_MD_GOFUNC, 0),
 	};
-	if (!tables_fill(&md, m) || !bounds_fill(&md, m) || !one_text_piece(&md))
-		return false;
-	m->gofunc = md_word_or(&md, GO_MD_GOFUNC, 0);
-	return data_fill(&md, m);
+	part = parts_fill(&md, m);
+	if (part && *part)
+		*bad = part;
+	return !part;
 }
 
 /* The one moduledata that goes with this function table. */
 static struct error *module_of(struct image *img, const struct pclntab_header *h,
 			       const struct go_layout *layout, struct go_module *ret)
 {
+	const char *bad = NULL;
 	gaddr_t at[POINTERS_MAX];
 	size_t n = POINTERS_MAX;
 	struct error *err = image_find_pointers(img, h->addr, at, &n);
@@ -203,9 +235,9 @@ static struct error *module_of(struct image *img, const struct pclntab_header *h
 	if (err)
 		return err;
 	for (size_t i = 0; i < n; i++)
-		if (module_fill(img, at[i], h, layout, ret))
+		if (module_fill(img, at[i], h, layout, ret, &bad))
 			return NULL;
-	return &err_notfound;
+	return bad ? error_new(ERROR_UNSUPPORTED, "its moduledata contradicts itself: %s", bad) : &err_notfound;
 }
 
 struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
@@ -241,13 +273,14 @@ struct error *go_module_at(struct image *img, uint64_t bias, gaddr_t at, const s
 	struct pclntab_header h;
 	struct go_module m;
 	const struct segment *s;
+	const char *bad;
 	/* From 1.16 on the first word is the address of the header, before it is that of the table. */
 	_cleanup_error_ struct error *err = image_read_relocated(img, at, &h.addr, sizeof(h.addr));
 
 	s = err ? NULL : image_segment_at(img, h.addr);
 	if (!s || image_read(img, h.addr, bytes, sizeof(bytes)) ||
 	    !pclntab_header_parse(bytes, s->filesz - (h.addr - s->vaddr), &h.format, &h.nfunc) ||
-	    !module_fill(img, at, &h, layout, &m))
+	    !module_fill(img, at, &h, layout, &m, &bad))
 		return &err_notfound;
 	m.bias = bias;
 	*ret = m;

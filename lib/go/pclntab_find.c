@@ -5,8 +5,9 @@
  * that agrees with itself are found in every program. Alignment is 32 up to Go 1.25 and 8 since.
  * Read-only and writable segments come first (in old position independent programs the table is
  * relocated data), code last: linkers that save pages put read-only data into the code segment.
- * The header's text start is not looked at: it is 0 since Go 1.26. What a candidate is worth is
- * decided by moduledata.c.
+ * The header's text start is not looked at: it is 0 since Go 1.26. Where nothing agrees with itself,
+ * the magic alone will do: the runtime asks for no more, and goes by moduledata. What a candidate is
+ * worth is decided by moduledata.c.
  *
  * Upstream: src/runtime/symtab.go (pcHeader, moduledataverify1), cmd/link/internal/ld/pcln.go.
  */
@@ -74,6 +75,7 @@ bool pclntab_header_parse(const uint8_t *bytes, uint64_t avail, enum pclntab_for
 }
 
 struct header_search {
+	bool magic_only;
 	const struct image *img;
 	struct pclntab_header *out;
 	size_t n, cap;
@@ -93,8 +95,10 @@ static bool headers_in_chunk(void *ctx, const struct image_chunk *c)
 			continue;
 		seg = image_segment_at(s->img, addr);
 		h->addr = addr;
-		if (seg && pclntab_header_parse(c->bytes + i, seg->filesz - (addr - seg->vaddr),
-						&h->format, &h->nfunc))
+		h->nfunc = NFUNC_UNKNOWN;
+		if (seg && (s->magic_only ? format_of(c->bytes + i, &h->format)
+					  : pclntab_header_parse(c->bytes + i, seg->filesz - (addr - seg->vaddr),
+								 &h->format, &h->nfunc)))
 			s->n++;
 	}
 	return s->n == s->cap;
@@ -107,6 +111,10 @@ struct error *pclntab_candidates(struct image *img, struct pclntab_header *out, 
 
 	if (!err && s.n == 0)
 		err = image_scan(img, SEGMENT_EXEC, 0, headers_in_chunk, &s);
+	if (!err && s.n == 0) {
+		s.magic_only = true;
+		err = image_scan(img, 0, SEGMENT_EXEC, headers_in_chunk, &s);
+	}
 	if (err)
 		return err;
 	*n = s.n;

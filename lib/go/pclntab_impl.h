@@ -10,7 +10,11 @@
 
 #include "go/go_impl.h"
 
-enum { NFUNC_MAX = 5 * 1000 * 1000, PCLNTAB_CANDIDATES = 8 };
+enum {
+	NFUNC_MAX = 5 * 1000 * 1000,
+	NFUNC_UNKNOWN = 0,	/* a header that is damaged: moduledata says how many */
+	PCLNTAB_CANDIDATES = 8,
+};
 
 enum { PCDATA_INL_TREE_INDEX = 2, FUNCDATA_ARG_INFO = 5, FUNCDATA_WRAP_INFO = 7 };
 
@@ -44,7 +48,7 @@ const struct pclntab_shape *pclntab_shape(enum pclntab_format format);
 struct pclntab_header {
 	gaddr_t addr;
 	enum pclntab_format format;
-	uint64_t nfunc;
+	uint64_t nfunc;		/* or NFUNC_UNKNOWN */
 };
 
 /* The first places in the image that look like a function table; *n in: room, out: how many. */

@@ -49,15 +49,28 @@ size_t image_phdr_read(struct image *img, const Elf64_Phdr *p, void *buf, size_t
 	return block_cache_read(&img->cache, p->p_offset, buf, want);
 }
 
+/*
+ * The kernel does not look at class and byte order: it reads the header in its own way and asks for
+ * the machine. So a header that makes sense when it is read so, for this machine, is one.
+ */
+static bool is_64_bit(const Elf64_Ehdr *h, bool whole)
+{
+	if (h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB)
+		return true;
+	return whole && h->e_machine == arch_host()->elf_machine && h->e_phentsize == sizeof(Elf64_Phdr);
+}
+
 static struct error *header_read(struct image *img)
 {
 	Elf64_Ehdr *h = &img->header;
+	bool whole;
 
 	if (!image_read_file(img, 0, h, EI_NIDENT) || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0)
 		return error_new(ERROR_NOT_FOUND, "not an ELF file");
-	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
+	whole = image_read_file(img, 0, h, sizeof(*h));
+	if (!is_64_bit(h, whole))
 		return error_new(ERROR_UNSUPPORTED, "not a 64-bit little-endian program");
-	if (!image_read_file(img, 0, h, sizeof(*h)))
+	if (!whole)
 		return error_new(ERROR_CORRUPT, "the ELF header is cut off");
 	if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 ||
 	    h->e_phnum > PHDRS_BYTES_MAX / sizeof(Elf64_Phdr))

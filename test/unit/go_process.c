@@ -383,7 +383,7 @@ static void test_wrong_form(void **state)
 	(void)state;
 	go_image_fake_put(f, f->moduledata + 136, 3, 8);
 	w = world_of(f);
-	refused(&w, ERROR_UNSUPPORTED, "go1.26.4", "no moduledata");
+	refused(&w, ERROR_UNSUPPORTED, "go1.26.4", "its moduledata contradicts itself: the lengths of its tables");
 }
 
 static void test_other_cpu(void **state)

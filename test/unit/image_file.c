@@ -61,8 +61,11 @@ static int kind_after(void (*damage)(Elf64_Ehdr *h, Elf64_Phdr *p), size_t len)
 }
 
 static void no_magic(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_ident[0] = 0; }
-static void class_32(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_ident[EI_CLASS] = ELFCLASS32; }
-static void big_endian(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_ident[EI_DATA] = ELFDATA2MSB; }
+static void says_32(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_ident[EI_CLASS] = ELFCLASS32; }
+static void says_big_endian(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_ident[EI_DATA] = ELFDATA2MSB; }
+static void is_32(Elf64_Ehdr *h, Elf64_Phdr *p) { says_32(h, p); h->e_phentsize = 32; }
+static void other_32(Elf64_Ehdr *h, Elf64_Phdr *p) { says_32(h, p); h->e_machine = EM_386; }
+static void other_big_endian(Elf64_Ehdr *h, Elf64_Phdr *p) { says_big_endian(h, p); h->e_machine = EM_S390; }
 static void no_phdrs(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_phnum = 0; }
 static void many_phdrs(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_phnum = 0xfff0; }
 static void odd_phdrs(Elf64_Ehdr *h, Elf64_Phdr *p) { (void)p; h->e_phentsize = 32; }
@@ -86,8 +89,10 @@ static void test_refusals(void **state)
 	assert_int_equal(kind_after(no_magic, FAKE_SIZE), ERROR_NOT_FOUND);
 	assert_int_equal(kind_after(NULL, 0), ERROR_NOT_FOUND);
 	assert_int_equal(kind_after(NULL, 10), ERROR_NOT_FOUND);
-	assert_int_equal(kind_after(class_32, FAKE_SIZE), ERROR_UNSUPPORTED);
-	assert_int_equal(kind_after(big_endian, FAKE_SIZE), ERROR_UNSUPPORTED);
+	assert_int_equal(kind_after(is_32, FAKE_SIZE), ERROR_UNSUPPORTED);
+	assert_int_equal(kind_after(is_32, 40), ERROR_UNSUPPORTED);
+	assert_int_equal(kind_after(other_32, FAKE_SIZE), ERROR_UNSUPPORTED);
+	assert_int_equal(kind_after(other_big_endian, FAKE_SIZE), ERROR_UNSUPPORTED);
 	assert_int_equal(kind_after(NULL, 40), ERROR_CORRUPT);
 	assert_int_equal(kind_after(NULL, 80), ERROR_CORRUPT);
 	assert_int_equal(kind_after(no_phdrs, FAKE_SIZE), ERROR_CORRUPT);
@@ -99,6 +104,8 @@ static void test_refusals(void **state)
 	assert_int_equal(kind_after(address_wraps, FAKE_SIZE), ERROR_CORRUPT);
 	assert_int_equal(kind_after(offset_wraps, FAKE_SIZE), ERROR_CORRUPT);
 	/* The kernel runs these. */
+	assert_int_equal(kind_after(says_32, FAKE_SIZE), -1);
+	assert_int_equal(kind_after(says_big_endian, FAKE_SIZE), -1);
 	assert_int_equal(kind_after(far_offset, FAKE_SIZE), -1);
 	assert_int_equal(kind_after(overlapping, FAKE_SIZE), -1);
 	assert_int_equal(kind_after(NULL, 0x1800), -1);
