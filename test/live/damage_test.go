@@ -416,3 +416,16 @@ func openFile(t *testing.T, path string) []byte {
 	}
 	return b
 }
+
+// Shows: the size of a function table is no matter: the largest program at hand, and all of the toolchain beside it.
+func TestLargeTables(t *testing.T) {
+	tools, _ := filepath.Glob(filepath.Join(goroot(t, "1.26"), "pkg", "tool", "linux_amd64", "*"))
+	if len(tools) < 3 {
+		t.Fatalf("only %d tools", len(tools))
+	}
+	for _, tool := range append(tools, filepath.Join(goroot(t, "1.26"), "bin", "go")) {
+		if status, said := bounded(t, 10*time.Second, "info", tool); status != 0 {
+			t.Errorf("%s: status %d, says %s", tool, status, said)
+		}
+	}
+}

@@ -207,6 +207,27 @@ static void test_packed(void **state)
 	}
 }
 
+/* A packer that has unmapped its own file: nothing of the executable stands in the process. */
+static void test_packed_and_unmapped(void **state)
+{
+	struct go_image_fake *stub = fake(26), *f = packed_fake();
+	struct world w = { .f = stub };
+	struct go_process *p;
+
+	(void)state;
+	go_image_fake_put(stub, stub->pclntab, 0, 4);
+	w.fd = go_image_fake_file(stub, FAKE_SIZE);
+	snprintf(w.path, sizeof(w.path), "/proc/self/fd/%d", w.fd);
+	assert_null(target_fake_create(&w.t));
+	target_fake_set_exe(w.t, w.path);
+	map_at(w.t, 0x8000000, f, "");
+	assert_null(go_process_open(w.t, NULL, &p));
+	expect_main(p, f->text + 5);
+	go_process_close(p);
+	go_image_fake_destroy(f);
+	world_close(&w);
+}
+
 /* Read-only data that the packer left writable: looked at only because it stands beside code. */
 static void test_packed_writable(void **state)
 {
@@ -415,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_not_go),
 		cmocka_unit_test(test_gccgo),
 		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_packed_and_unmapped),
 		cmocka_unit_test(test_packed_writable),
 		cmocka_unit_test(test_packed_broken),
 		cmocka_unit_test(test_libraries),

@@ -320,6 +320,40 @@ static void test_neighbours(void **state)
 	close(other);
 }
 
+/* The whole file mapped executable, below: segments stand at the right distances there, too. */
+static void test_linear_mapping_is_no_place(void **state)
+{
+	enum { LINEAR = 0x10000000, PLACE = 0x7f0000001000 };
+	struct go_image_fake *f = go_image_fake_create(&(struct go_image_options){
+		.minor = 26, .base = 0x400000, .dyn = true, .buildinfo = true });
+	int fd = go_image_fake_file(f, FAKE_SIZE);
+	char path[64];
+	struct target *t;
+	struct images *s;
+	struct image *img;
+	struct mappings maps = { 0 };
+	uint64_t bias;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_null(target_fake_create(&t));
+	target_fake_map(t, LINEAR, LINEAR + FAKE_SIZE, 0, MAPPING_READ | MAPPING_EXEC, path);
+	map_fake(t, PLACE, path, f);
+	assert_null(target_mappings(t, &maps));
+	assert_null(image_open_fd(fd, &img));
+	assert_null(image_bias(img, &maps, maps.v[0].dev, maps.v[0].inode, &bias));
+	assert_int_equal(bias, PLACE - 0x400000);
+	assert_null(images_create(t, &s));
+	assert_null(images_find(s, LINEAR)->image);
+	assert_int_equal(images_find(s, PLACE)->bias, PLACE - 0x400000);
+	images_destroy(s);
+	image_close(img);
+	mappings_deinit(&maps);
+	target_close(t);
+	go_image_fake_destroy(f);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_from_memory),
 		cmocka_unit_test(test_memory_refused),
 		cmocka_unit_test(test_neighbours),
+		cmocka_unit_test(test_linear_mapping_is_no_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
