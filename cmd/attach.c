@@ -139,7 +139,8 @@ static bool exec_ends_it(struct attach *a)
 {
 	const struct error *why = session_refusal(a->session);
 
-	if (session_phase(a->session) != SESSION_SEARCHING)
+	/* A program that is seen in the middle of its exec cannot be read yet. */
+	if (session_phase(a->session) != SESSION_SEARCHING || session_may_settle(a->session))
 		return false;
 	if (a->o->quiet || !session_has_execed(a->session))
 		return true;

@@ -168,17 +168,20 @@ static bool has_changed(struct session *s)
 	return true;
 }
 
+bool session_may_settle(const struct session *s)
+{
+	return s->refusal && s->refusal->kind != ERROR_NOT_GO && now() - s->appeared < EXEC_SETTLES_NS;
+}
+
 /*
  * Go that could not be read, but so new that this may change by itself; or no Go, which a loader, a
  * packer or a library may still bring: that is looked at again each time its age has doubled.
  */
 static bool is_unsettled(const struct session *s)
 {
-	if (!s->refusal)
-		return false;
-	if (s->refusal->kind == ERROR_NOT_GO)
+	if (s->refusal && s->refusal->kind == ERROR_NOT_GO)
 		return now() - s->tried >= s->tried - s->appeared;
-	return now() - s->appeared < EXEC_SETTLES_NS;
+	return session_may_settle(s);
 }
 
 static void open_again(struct session *s)

@@ -72,6 +72,8 @@ uint64_t session_recorded_ns(const struct session *s);
 /* Why the program seen last was not recorded; NULL when it was. Borrowed. */
 const struct error *session_refusal(const struct session *s);
 struct error *session_take_refusal(struct session *s);
+/* It was refused so soon after its exec that it is tried again: this refusal may not be the last word. */
+bool session_may_settle(const struct session *s);
 bool session_has_execed(const struct session *s);
 /* An error has ended the recording; session_finish will give it. */
 bool session_has_failed(const struct session *s);
