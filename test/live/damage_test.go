@@ -332,7 +332,7 @@ func tryDamage(t *testing.T, build string, d damage) bool {
 	if err := os.WriteFile(made, m.b, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	copyFile(t, made, path)
+	copyProgram(t, made, path)
 	os.Chmod(path, 0o777)
 	status, said := bounded(t, 10*time.Second, "info", path)
 	if d.whole && status != 0 {

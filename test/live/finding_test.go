@@ -30,15 +30,15 @@ func TestFoundInFile(t *testing.T) {
 		}},
 		{"deleted", append(eachVersion, pieBuilds...), func(t *testing.T, dir, build string) *process {
 			path := filepath.Join(dir, "b")
-			copyFile(t, target(build), path)
+			copyProgram(t, target(build), path)
 			p := startHost(t, nil, path, "names", "-dur", "1m")
 			os.Remove(path)
 			return p
 		}},
 		{"replaced", append(eachVersion, pieBuilds...), func(t *testing.T, dir, build string) *process {
 			path, other := filepath.Join(dir, "b"), filepath.Join(dir, "other")
-			copyFile(t, target(build), path)
-			copyFile(t, target("1.26-cgo-sw"), other)
+			copyProgram(t, target(build), path)
+			copyProgram(t, target("1.26-cgo-sw"), other)
 			p := startHost(t, nil, path, "names", "-dur", "1m")
 			if err := os.Rename(other, path); err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func TestFoundInFile(t *testing.T) {
 	}
 	t.Run("chroot", func(t *testing.T) {
 		dir := t.TempDir()
-		copyFile(t, target("1.26-sw"), filepath.Join(dir, "b"))
+		copyProgram(t, target("1.26-sw"), filepath.Join(dir, "b"))
 		p := start(t, nil, "chroot", dir, "/b", "names", "-dur", "1m")
 		p.ready()
 		if n := functions(t, dump(t, p.pid))[pkg+"names.park"]; n < 10 {

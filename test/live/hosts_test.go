@@ -42,9 +42,9 @@ func goHost(t testing.TB, version, dir, out string, args ...string) {
 	must(t, cmd)
 }
 
-// copyFile copies a program. Not by this process: a child that it starts meanwhile would keep the file open for
+// copyProgram copies a program. Not by this process: a child that it starts meanwhile would keep the file open for
 // writing, and such a file cannot be executed.
-func copyFile(t testing.TB, from, to string) {
+func copyProgram(t testing.TB, from, to string) {
 	t.Helper()
 	must(t, exec.Command("cp", from, to))
 }
