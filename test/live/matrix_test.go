@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,12 +61,6 @@ func formsOf(i int, version string) []string {
 	return []string{matrixForms[i%len(matrixForms)]}
 }
 
-// minorOf is 19 for 1.19.
-func minorOf(version string) int {
-	n, _ := strconv.Atoi(strings.Split(version, ".")[1])
-	return n
-}
-
 func buildMatrix(t *testing.T, version string, forms []string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(rootDir, "scripts", "build-targets"), "--forms", strings.Join(forms, ","), targetsDir, version)
@@ -117,7 +110,7 @@ func matrixDump(t *testing.T, build string) {
 	// 16 below names.park, 210 waiting, 52 with labels, main, 8 hard to walk (9 where the finalizer's is shown),
 	// 8 generic.
 	least := 16 + 210 + 52 + 1 + 8
-	if minorOf(strings.Split(build, "-")[0]) >= 18 {
+	if minorOf(build) >= 18 {
 		least += 8
 	}
 	if n := compareDumps(t, before, text, after, 0); n < least {

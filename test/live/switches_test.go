@@ -74,7 +74,7 @@ func someBuilds() []string {
 	return append(switchBuilds, moreBuilds()...)
 }
 
-// minorOf is N of "1.N-form".
+// minorOf is N of "1.N", "1.N.P" and "1.N-form".
 func minorOf(build string) (minor int) {
 	for _, c := range strings.TrimPrefix(build, "1.") {
 		if c < '0' || c > '9' {
