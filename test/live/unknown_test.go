@@ -14,21 +14,17 @@ import (
 	"time"
 )
 
-var versionText = regexp.MustCompile(`go1\.(\d+)(\.\d+)?`)
-
 // newest stands for a version that nobody knows yet.
 const newest = "99"
 
-// notItsOwn gives a minor version whose layout is another one: an older one, but for the oldest.
+// notItsOwn gives a minor version whose layout is another one: an older one where there is any.
 func notItsOwn(build string) string {
 	minor, _, _ := strings.Cut(strings.TrimPrefix(build, "1."), "-")
-	switch minor {
-	case "19":
+	if minor <= "18" {
 		return "22"
-	case "21":
-		return "19"
-	case "22":
-		return "21"
+	}
+	if minor <= "22" {
+		return "17"
 	}
 	return "22"
 }
@@ -40,14 +36,14 @@ func disguised(t testing.TB, build, minor string, nameless ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := bytes.Index(data, []byte("\xff Go buildinf:"))
-	old := versionText.FindSubmatch(data[info:])
-	if info < 0 || old == nil {
-		t.Fatalf("%s: no build information", build)
+	own, _, _ := strings.Cut(build, "-")
+	old := regexp.MustCompile(regexp.QuoteMeta("go" + own) + `\.\d+`).Find(data)
+	if old == nil {
+		t.Fatalf("%s: no version text", build)
 	}
 	text := "go1." + minor + "."
-	text += strings.Repeat("1", len(old[0])-len(text))
-	data = bytes.ReplaceAll(data, old[0], []byte(text))
+	text += strings.Repeat("1", len(old)-len(text))
+	data = bytes.ReplaceAll(data, old, []byte(text))
 	for _, name := range nameless {
 		whole := []byte("\x00" + name + "\x00")
 		if !bytes.Contains(data, whole) {
@@ -112,7 +108,7 @@ func compareMembers(t *testing.T, build, found string) {
 		}
 	}
 	for _, name := range needed {
-		if got["runtime."+name][0] == "" {
+		if got["runtime."+name][0] == "" && truth["runtime."+name][0] != "" {
 			t.Errorf("%s was not found", name)
 		}
 	}
