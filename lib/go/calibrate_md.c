@@ -204,12 +204,23 @@ static void tail_open(struct tail *t, const struct go_layout *l, const struct go
 		samples_read(t);
 }
 
+/* The module by a row that may be another version's: &err_notfound if it is not what the row says. */
+static struct error *module_by(struct image *img, const struct go_layout *l, struct go_module *ret)
+{
+	struct error *err = go_module_find(img, 0, l, ret);
+
+	if (!err || err == &err_notfound || err->kind != ERROR_UNSUPPORTED)
+		return err;
+	error_free(err);
+	return &err_notfound;
+}
+
 /* The module as `l` describes it; its tail only if inline trees make sense there. */
 static struct error *describes(struct image *img, const struct go_layout *l, bool *ret)
 {
 	struct go_module m;
 	struct tail t;
-	struct error *err = go_module_find(img, 0, l, &m);
+	struct error *err = module_by(img, l, &m);
 
 	*ret = false;
 	if (err == &err_notfound)
@@ -231,7 +242,7 @@ static struct error *find_members(struct image *img, struct go_layout *l)
 	struct error *err;
 
 	forget_tail(l);
-	err = go_module_find(img, 0, l, &m);
+	err = module_by(img, l, &m);
 	if (err)
 		return err;
 	tail_open(&t, l, &m);
