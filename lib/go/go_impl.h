@@ -88,6 +88,11 @@ bool go_version_parse(const char *version, int *minor, int *patch);
 /* moduledata.c: finds function table and moduledata by content; fills every field of one module. */
 struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
 			     struct go_module *ret);
+/*
+ * Where there is none: what of the moduledata that comes next to it does not agree with the rest, in
+ * words ("the bounds of its code"); NULL: nothing looks like one.
+ */
+const char *go_module_contradiction(struct image *img, const struct go_layout *layout);
 /* The module whose moduledata stands at this link-time address; &err_notfound: none does. */
 struct error *go_module_at(struct image *img, uint64_t bias, gaddr_t at, const struct go_layout *layout,
 			   struct go_module *ret);

@@ -225,9 +225,8 @@ static bool module_fill(struct image *img, gaddr_t at, const struct pclntab_head
 
 /* The one moduledata that goes with this function table. */
 static struct error *module_of(struct image *img, const struct pclntab_header *h,
-			       const struct go_layout *layout, struct go_module *ret)
+			       const struct go_layout *layout, struct go_module *ret, const char **bad)
 {
-	const char *bad = NULL;
 	gaddr_t at[POINTERS_MAX];
 	size_t n = POINTERS_MAX;
 	struct error *err = image_find_pointers(img, h->addr, at, &n);
@@ -235,13 +234,13 @@ static struct error *module_of(struct image *img, const struct pclntab_header *h
 	if (err)
 		return err;
 	for (size_t i = 0; i < n; i++)
-		if (module_fill(img, at[i], h, layout, ret, &bad))
+		if (module_fill(img, at[i], h, layout, ret, bad))
 			return NULL;
-	return bad ? error_new(ERROR_UNSUPPORTED, "its moduledata contradicts itself: %s", bad) : &err_notfound;
+	return &err_notfound;
 }
 
-struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
-			     struct go_module *ret)
+static struct error *module_search(struct image *img, uint64_t bias, const struct go_layout *layout,
+				   struct go_module *ret, const char **bad)
 {
 	struct pclntab_header headers[PCLNTAB_CANDIDATES];
 	struct error *err = &err_notfound;
@@ -257,13 +256,30 @@ struct error *go_module_find(struct image *img, uint64_t bias, const struct go_l
 			return search ? search : err;
 		}
 		error_free(err);
-		err = module_of(img, &headers[i], layout, &m);
+		err = module_of(img, &headers[i], layout, &m, bad);
 	}
 	if (err)
 		return err;
 	m.bias = bias;
 	*ret = m;
 	return NULL;
+}
+
+struct error *go_module_find(struct image *img, uint64_t bias, const struct go_layout *layout,
+			     struct go_module *ret)
+{
+	const char *bad = NULL;
+
+	return module_search(img, bias, layout, ret, &bad);
+}
+
+const char *go_module_contradiction(struct image *img, const struct go_layout *layout)
+{
+	const char *bad = NULL;
+	struct go_module m;
+	_cleanup_error_ struct error *err = module_search(img, 0, layout, &m, &bad);
+
+	return err ? bad : NULL;
 }
 
 struct error *go_module_at(struct image *img, uint64_t bias, gaddr_t at, const struct go_layout *layout,

@@ -198,20 +198,19 @@ static struct error *module_read(const struct who *w, struct image *img, uint64_
 				 struct go_runtime *rt)
 {
 	struct error *err = go_module_find(img, bias, &rt->layout, &rt->modules[0]);
-	struct error *told;
+	const char *bad;
 
 	if (!err) {
 		rt->n_modules = 1;
 		return NULL;
 	}
-	if (err != &err_notfound && err->kind != ERROR_UNSUPPORTED)
+	if (err != &err_notfound)
 		return err;
-	told = error_why(error_new(ERROR_UNSUPPORTED, "the tables of %s (%s) cannot be read", w->name,
-				   rt->build.version),
-			 "%s", err == &err_notfound ? "no moduledata that agrees with its function table"
-						    : err->what);
-	error_free(err);
-	return told;
+	err = error_new(ERROR_UNSUPPORTED, "the tables of %s (%s) cannot be read", w->name,
+			rt->build.version);
+	bad = go_module_contradiction(img, &rt->layout);
+	return bad ? error_why(err, "its moduledata contradicts itself: %s", bad)
+		   : error_why(err, "no moduledata that agrees with its function table");
 }
 
 struct error *go_runtime_open(struct go_process *p, struct image *img, uint64_t bias,

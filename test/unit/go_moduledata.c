@@ -112,9 +112,8 @@ static void test_damage_is_refused(void **state)
 
 		go_image_fake_put(f, damage[i].at, damage[i].value, damage[i].size);
 		w = world_try(f, 0, &err);
-		if (!err || (err != &err_notfound && err->kind != ERROR_UNSUPPORTED))
+		if (err != &err_notfound)
 			fail_msg("damage %zu was accepted", i);
-		error_free(err);
 		assert_memory_equal(&w->rt.modules[0], &untouched, sizeof(untouched));
 		world_close(w);
 	}
@@ -145,9 +144,8 @@ static void test_damage_of_one_table_is_refused(void **state)
 
 		go_image_fake_put(f, damage[i].at, damage[i].value, damage[i].size);
 		w = world_try(f, 0, &err);
-		if (!err || (err != &err_notfound && err->kind != ERROR_UNSUPPORTED))
+		if (err != &err_notfound)
 			fail_msg("damage %zu was accepted", i);
-		error_free(err);
 		world_close(w);
 	}
 }
@@ -181,8 +179,8 @@ static void test_header_is_made_good(void **state)
 		go_image_fake_put(f, damage[i].at, damage[i].value, 8);
 		go_image_fake_put(f, f->moduledata + 136, FAKE_FUNCS, 8);
 		w = world_try(f, 0, &err);
-		assert_non_null(err);
-		error_free(err);
+		assert_ptr_equal(err, &err_notfound);
+		assert_string_equal(go_module_contradiction(w->img, &w->rt.layout), "the bounds of its code");
 		world_close(w);
 	}
 }
@@ -205,9 +203,7 @@ static void test_formats_of_other_versions_are_refused(void **state)
 		for (unsigned int k = 0; k < 6; k++)	/* plausible as table offsets of the older header, too */
 			go_image_fake_put(f, f->pclntab + 24 + 8 * k, 0x50 + k, 8);
 		w = world_try(f, 0, &err);
-		assert_int_equal(err->kind, ERROR_UNSUPPORTED);
-		assert_non_null(strstr(err->what, "its moduledata contradicts itself"));
-		error_free(err);
+		assert_ptr_equal(err, &err_notfound);
 		assert_null(go_pclntab_find(w->img, &addr, &format, &nfunc));
 		assert_int_equal(format, i ? PCLNTAB_12 : PCLNTAB_116);
 		assert_int_equal(addr, f->pclntab);
