@@ -71,7 +71,7 @@ static int setup(void **state)
 	put(w, M, GO_M_CURG, G);
 	put(w, G, GO_G_M, M);
 	r = (struct reader){ .layout = &w->layout, .g_span = g_span(&w->layout), .m_span = m_span(&w->layout) };
-	w->plan = hold_plan_make(&r);
+	w->plan = hold_plan_make(&r, false);
 	*state = w;
 	return 0;
 }
@@ -125,7 +125,7 @@ static bool has_all(const struct world *w, gaddr_t from, gaddr_t to)
 
 static void own_stack_is_whole(void **state)
 {
-	static const uint32_t used[] = { 8, 4088, 4096, 4104, 20000, CAPTURE_BYTES };
+	static const uint32_t used[] = { 8, 4088, 4096, 4104, 20000, HOLD_STACK_BYTES };
 	struct world *w = *state;
 
 	for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
@@ -137,7 +137,7 @@ static void own_stack_is_whole(void **state)
 
 static void long_stack_has_two_ends(void **state)
 {
-	static const uint32_t used[] = { CAPTURE_BYTES + 8, 60000, STACK_SIZE };
+	static const uint32_t used[] = { HOLD_STACK_BYTES + 8, 60000, STACK_SIZE };
 	struct world *w = *state;
 
 	for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
