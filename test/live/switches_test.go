@@ -52,7 +52,9 @@ func checkChains(t testing.TB, p *profile, looks int64, chains ...chain) {
 			good = good || s.follow(c...)
 		}
 		seen += s.count
-		if !good || !goroutineRoots[s.root()] {
+		// In a thread made by C the first function is one of C, behind the call into Go.
+		madeByC := s.has("runtime.cgocallback") && !goroutineRoots[s.root()] && !strings.HasPrefix(s.root(), "[")
+		if !good || !(goroutineRoots[s.root()] || madeByC) {
 			if astray += s.count; astray < 5 {
 				t.Logf("%d times astray: %v", s.count, s.stack)
 			}
@@ -84,6 +86,9 @@ func minorOf(build string) (minor int) {
 	}
 	return
 }
+
+// versionOf is 1.19 for 1.19-plain.
+func versionOf(build string) string { return strings.Split(build, "-")[0] }
 
 // runSwitches runs a kind of the target switches to its end and checks what was looked at.
 func runSwitches(t *testing.T, build, kind string, d time.Duration, looks int64, chains []chain, options ...string) *profile {
@@ -150,7 +155,7 @@ func TestSwitches(t *testing.T) {
 		c := c
 		t.Run(c.kind, func(t *testing.T) {
 			each(t, someBuilds(), false, func(t *testing.T, build string) {
-				if minorOf(build) < c.since {
+				if minorOf(versionOf(build)) < c.since {
 					t.Skip("not in this version")
 				}
 				runSwitches(t, build, c.kind, d, c.looks, c.chains)
@@ -371,7 +376,7 @@ func TestHardFrames(t *testing.T) {
 		c := c
 		t.Run(c.target, func(t *testing.T) {
 			each(t, append(allBuilds, moreBuilds()...), true, func(t *testing.T, build string) {
-				if minorOf(build) < c.since {
+				if minorOf(versionOf(build)) < c.since {
 					t.Skip("not in this version")
 				}
 				p := startTarget(t, build, c.target, "-dur", "1m")
