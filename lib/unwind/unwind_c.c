@@ -237,6 +237,35 @@ static bool caller_in_c(struct walk *w, const struct go_func *f, gaddr_t pc, str
 	return false;
 }
 
+/* Behind C frames that were walked: on, or the end. */
+static bool behind_stretch(struct walk *w, const struct stretch *s)
+{
+	if (s->end == NATIVE_REACHED_GO)
+		return go_on_in_go(w, &s->at);
+	if (s->end == NATIVE_BOTTOM)
+		return walk_end(w, UNWIND_COMPLETE);
+	return emit_mark(w) && walk_end(w, UNWIND_NATIVE);
+}
+
+bool walk_own_callers_in_c(struct walk *w, const struct go_func *f, gaddr_t pc, bool *on)
+{
+	gaddr_t before = w->callback_sp;
+	struct native_start from;
+	struct stretch s;
+
+	if (!w->start->native || w->c_walks >= C_WALKS_MAX)
+		return false;
+	w->callback_sp = w->at.sp;
+	if (!caller_in_c(w, f, pc, &from)) {
+		w->callback_sp = before;
+		return false;
+	}
+	w->callbacks++;
+	walk_c(w, &from, &s);
+	*on = emit_stretch(w, &s) && behind_stretch(w, &s);
+	return true;
+}
+
 bool walk_callers_in_c(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
 	/* A goroutine of a thread made by C: it begins with this call, and so does its thread in C. */

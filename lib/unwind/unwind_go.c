@@ -273,6 +273,7 @@ bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
 	unsigned int traits = traits_of(f);
 	uint64_t gap = w->kept.gap;
+	bool on;
 
 	note_scheduler(w, f);
 	if (!walk_emit(w, pc, w->at.kind))
@@ -286,6 +287,9 @@ bool walk_go(struct walk *w, const struct go_func *f, gaddr_t pc)
 		return step_spwrite(w, f, pc, traits);
 	if (traits & ROLE_TOP)
 		return walk_end(w, UNWIND_COMPLETE);
+	/* A thread made by C on its way into Go or out of it: still, or again, on its own stack. */
+	if (f->role == GO_FUNC_CGOCALLBACK && !w->at.hi && walk_own_callers_in_c(w, f, pc, &on))
+		return on;
 	if (!step_return(w, f, pc, traits & ROLE_INJECTS ? PC_INJECTED : PC_RETURN))
 		return false;
 	/* Its callers are missing with all else, when the step led over a gap. */

@@ -104,5 +104,10 @@ bool walk_native(struct walk *w);
  * own stack; w->at is already where the goroutine itself goes on.
  */
 bool walk_callers_in_c(struct walk *w, const struct go_func *f, gaddr_t pc);
+/*
+ * The same where cgocallback itself, at w->at, stands on that stack; *on: does the walk go on? False:
+ * it does not stand there.
+ */
+bool walk_own_callers_in_c(struct walk *w, const struct go_func *f, gaddr_t pc, bool *on);
 
 #endif

@@ -178,9 +178,9 @@ func checkWhole(t testing.TB, p *profile) {
 	t.Logf("%.0f of %.0f on-CPU stacks complete, %.0f call sites audited", whole, all, p.figure(t, "call sites audited"))
 }
 
-// checkRoots: of the looks at most one in a hundred is marked as one whose callers are missing. What ends in C code is
+// checkRoots: of the looks at most this share is marked as one whose callers are missing. What ends in C code is
 // none of these: a thread made by C begins there.
-func checkRoots(t testing.TB, p *profile) {
+func checkRoots(t testing.TB, p *profile, most float64) {
 	t.Helper()
 	all, marked := int64(0), int64(0)
 	for i := range p.samples {
@@ -194,7 +194,7 @@ func checkRoots(t testing.TB, p *profile) {
 			t.Logf("%d times: %v", s.count, s.stack)
 		}
 	}
-	if all < 50 || marked > 3+all/100 {
+	if all < 50 || float64(marked) > 3+most*float64(all) {
 		t.Errorf("%d of %d looks have no root", marked, all)
 	}
 	if audited, wrong := p.figure(t, "call sites audited"), p.figure(t, "call sites wrong"); audited == 0 || wrong != 0 {
@@ -223,7 +223,12 @@ func TestNested(t *testing.T) {
 					chains = append(chains, in("nested", "bottom", "goThree", "three", "goTwo", "runtime.cgocallback"))
 				}
 				checkChains(t, p, 20, chains...)
-				checkRoots(t, p)
+				// Up to Go 1.20 threads made by C take another m for each call: for a moment it is not known which.
+				most := 0.01
+				if len(options) > 0 && options[0] == "-threads" && minorOf(versionOf(build)) < 21 {
+					most = 0.05
+				}
+				checkRoots(t, p, most)
 				for i := range p.samples {
 					s := &p.samples[i]
 					if s.cpu > 0 && s.has(pkg+"nested.worker") && s.has(pkg+"nested.bottom") && !s.follow(whole...) {
