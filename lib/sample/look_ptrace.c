@@ -182,8 +182,21 @@ static struct error *collect(struct look_source *ls, uint64_t deadline, look_don
 	return hand_out(lp, got, n, false, done, ctx);
 }
 
+/*
+ * What has come and was not taken yet must not be taken by the next sampler, whose target may be another
+ * program with the same thread ids (exec).
+ */
 static void destroy(struct look_source *ls)
 {
+	struct look_ptrace *lp = (struct look_ptrace *)ls;
+	struct capture *got[REQUESTS_MAX];
+	size_t n;
+
+	while ((n = tracer_collect(lp->parts.tracer, 0, got, REQUESTS_MAX)) > 0)
+		while (n > 0)
+			tracer_recycle(lp->parts.tracer, got[--n]);
+	while (lp->n_late > 0)
+		tracer_recycle(lp->parts.tracer, lp->late[--lp->n_late]);
 	free(ls);
 }
 

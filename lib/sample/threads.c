@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cleanup.h"
 #include "sample/sample_impl.h"
 
 enum {
@@ -21,6 +22,9 @@ enum {
 	GUESS_SPANS = 64,
 	M_MAX = 100 * 1000,		/* the runtime's own limit is 10,000 unless raised */
 };
+
+/* The clocks of threads and of their process are not read at one instant. */
+#define TAKEN_OVER_NS (20ull * NSEC_PER_MSEC)
 
 static const uint64_t hot_ns = NSEC_PER_SEC;		/* its clock moved within this time */
 static const uint64_t list_every_ns = NSEC_PER_SEC / 5;
@@ -64,7 +68,8 @@ static struct error *open_thread(struct threads *ts, const struct reader *r, pid
 	err = task_open(r->target, tid, &th->task);
 	if (!err && task_read_times(th->task, &t)) {
 		th->cpu_ns = t.cpu_ns;
-		th->settled_ns = born ? 0 : t.cpu_ns;
+		/* The main thread is as old as its process; a later reading is one after a failed one. */
+		th->settled_ns = born && tid != target_pid(r->target) ? 0 : t.cpu_ns;
 		th->moved_at = reader_now(r);
 		err = add_thread(ts, th);
 		if (!err)
@@ -385,6 +390,28 @@ static void settle_process(struct threads *ts, const struct reader *r, struct pr
 	}
 }
 
+/*
+ * A thread that calls exec waits for the end of all others and then takes over the number of the main
+ * thread, whose files tell *its* CPU time from there on; only later is the old memory gone, which
+ * is what target_life sees. That time was told already, as the thread's own: together they are more
+ * than the process has used. Then the main thread's last second is taken back.
+ * Upstream: de_thread and exec_mmap in fs/exec.c.
+ */
+static void distrust_leader(struct threads *ts, const struct reader *r)
+{
+	struct thread *leader = threads_find(ts, target_pid(r->target));
+	uint64_t gained = ts->gained_ns;
+	size_t n = 0;
+	pid_t none;
+	_cleanup_error_ struct error *err = leader && ts->n > 1 ? target_tids(r->target, &none, &n) : NULL;
+
+	for (uint32_t i = 0; i < ts->n; i++)
+		gained += ts->v[i]->cpu_ns - ts->v[i]->settled_ns;
+	read_process_clock(ts, r);
+	if (!err && n == 1 && gained > ts->process_ns + TAKEN_OVER_NS)
+		leader->cpu_ns = leader->settled_ns;
+}
+
 void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final)
 {
 	uint64_t now = reader_now(r);
@@ -401,8 +428,10 @@ void threads_settle(struct threads *ts, const struct reader *r, struct profile *
 			thread_clock(th, &t, now);
 		else
 			th->gone = true;
-		ts->gained_ns += settle_thread(th, p, final);
 	}
+	distrust_leader(ts, r);
+	for (uint32_t i = 0; i < ts->n; i++)
+		ts->gained_ns += settle_thread(ts->v[i], p, final);
 	if (final)
 		settle_process(ts, r, p);
 	ts->settled_at = now;

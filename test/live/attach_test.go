@@ -220,7 +220,7 @@ func checkGenerations(t testing.TB, r *recording, n int) {
 	}
 	for _, path := range paths {
 		if cpu := openProfile(t, path).cpu(with(pkg + "execself.generation")); cpu < 50*time.Millisecond {
-			t.Errorf("%s: %v in execself.generation", filepath.Base(path), cpu)
+			t.Errorf("%s: %v in execself.generation\n%s", filepath.Base(path), cpu, tail(r.err()))
 		}
 	}
 }

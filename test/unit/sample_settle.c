@@ -146,6 +146,34 @@ static void a_pause_is_nobodys(void **state)
 	window_free(w);
 }
 
+/* Another thread called exec: the main thread's number has its time now, which was told already. */
+static void time_taken_over_is_not_told_twice(void **state)
+{
+	struct bench *b = *state;
+	pid_t leader = target_pid(b->target);
+	struct window *w;
+
+	target_fake_add_tid(b->target, leader, leader);
+	set_task(b, leader, 5);
+	must(threads_skip(&b->threads, &b->reader));	/* it has seen the main thread */
+	assert_non_null(threads_find(&b->threads, leader));
+	thread_look(b, TID, 0);
+	set_task(b, TID, 100 + 400);
+	target_fake_set_cpu_ns(b->target, (150 + 400) * (uint64_t)MS);
+	second(b, false);
+	set_task(b, leader, 100 + 430);
+	target_fake_set_cpu_ns(b->target, (150 + 430) * (uint64_t)MS);
+	target_fake_remove_tid(b->target, TID);
+	target_fake_remove_tid(b->target, OTHER);
+	second(b, true);
+	w = close_window(b);
+	assert_int_equal(cpu_of(w, b->stack[0]), 400 * MS);
+	assert_int_equal(w->cpu_ended_ns, 30 * MS);
+	assert_int_equal(w->health[HEALTH_CPU_PROCESS], 430 * MS);
+	assert_int_equal(w->health[HEALTH_CPU_ACCOUNTED], 430 * MS);
+	window_free(w);
+}
+
 /* A thread without a look owes its gain to its next second, not to another thread's looks. */
 static void gain_without_a_look_waits_for_one(void **state)
 {
@@ -231,6 +259,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(gain_is_spread_over_own_looks, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_pause_is_nobodys, setup, teardown),
+		cmocka_unit_test_setup_teardown(time_taken_over_is_not_told_twice, setup, teardown),
 		cmocka_unit_test_setup_teardown(gain_without_a_look_waits_for_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_owed_at_the_end_is_unseen, setup, teardown),
 		cmocka_unit_test_setup_teardown(rest_of_the_process_clock_is_ended_threads, setup, teardown),
