@@ -51,6 +51,17 @@ static void attach_deinit(struct attach *a)
 	signals_close(&a->signals);
 }
 
+/* Why it cannot be recorded; one that ended under our eyes is no process any more. */
+static struct error *refusal(const struct attach *a)
+{
+	struct error *err = session_take_refusal(a->session);
+
+	if (!err || err->kind != ERROR_GONE)
+		return err;
+	error_free(err);
+	return error_new(ERROR_NO_PROCESS, "%d ended before it could be profiled", (int)a->pid);
+}
+
 static struct error *start(struct attach *a)
 {
 	struct session_setup setup = {
@@ -70,7 +81,7 @@ static struct error *start(struct attach *a)
 		return err;
 	session_watch(a->session, a->tracer, a->pid);
 	if (session_phase(a->session) != SESSION_STARTING)
-		return session_take_refusal(a->session);
+		return refusal(a);
 	err = session_check_outputs(a->session);
 	if (err)
 		return err;
@@ -243,7 +254,7 @@ static struct error *finish(struct attach *a, int *status, bool *dropped)
 		report(a);
 	/* Go at first, but nothing of it could be recorded. */
 	if (!err && !*dropped && !session_results(a->session))
-		err = session_take_refusal(a->session);
+		err = refusal(a);
 	return err;
 }
 
