@@ -116,9 +116,14 @@ static void announce(struct attach *a)
 	say_standstill(a);
 	buf_init(&limit);
 	report_limit_text(a->o->duration, &limit);
-	say("attached to %d (%s, %s), %s goroutine%s; %s", (int)a->pid, session_exe(a->session),
-	    session_go_version(a->session), count_text(session_goroutines(a->session), n),
-	    session_goroutines(a->session) == 1 ? "" : "s", limit.data ? limit.data : "");
+	if (session_restricted(a->session))
+		say("attached to %d (%s, %s), RESTRICTED to threads on a CPU: %s; %s", (int)a->pid,
+		    session_exe(a->session), session_go_version(a->session), session_restricted(a->session),
+		    limit.data ? limit.data : "");
+	else
+		say("attached to %d (%s, %s), %s goroutine%s; %s", (int)a->pid, session_exe(a->session),
+		    session_go_version(a->session), count_text(session_goroutines(a->session), n),
+		    session_goroutines(a->session) == 1 ? "" : "s", limit.data ? limit.data : "");
 }
 
 /* True when the profile is to end. */

@@ -258,8 +258,11 @@ static void show_progress(struct session *s)
 	if (!s->options->progress || now() - s->progress < NSEC_PER_SEC)
 		return;
 	s->progress += NSEC_PER_SEC;
-	say("%s, %s goroutines, %s ticks", duration_text(session_recorded_ns(s), time),
-	    count_text(session_goroutines(s), goroutines), count_text(session_ticks(s), ticks));
+	if (session_restricted(s))
+		say("%s, %s ticks", duration_text(session_recorded_ns(s), time), count_text(session_ticks(s), ticks));
+	else
+		say("%s, %s goroutines, %s ticks", duration_text(session_recorded_ns(s), time),
+		    count_text(session_goroutines(s), goroutines), count_text(session_ticks(s), ticks));
 }
 
 static void step_recording(struct session *s, uint64_t *wait_ns)

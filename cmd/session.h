@@ -68,6 +68,8 @@ const char *session_exe(const struct session *s);
 const char *session_go_version(const struct session *s);	/* "" unknown */
 uint32_t session_ticks(const struct session *s);
 uint32_t session_goroutines(const struct session *s);
+/* Why goroutines cannot be told (restricted mode); NULL: they can. Borrowed. */
+const char *session_restricted(const struct session *s);
 uint64_t session_recorded_ns(const struct session *s);
 /* Why the program seen last was not recorded; NULL when it was. Borrowed. */
 const struct error *session_refusal(const struct session *s);

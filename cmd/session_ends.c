@@ -151,6 +151,11 @@ uint32_t session_ticks(const struct session *s)
 	return s->ticks + (s->recording ? recording_ticks(s->recording) : 0);
 }
 
+const char *session_restricted(const struct session *s)
+{
+	return s->runtime ? go_runtime_restricted(s->runtime) : NULL;
+}
+
 uint32_t session_goroutines(const struct session *s)
 {
 	return s->recording ? recording_goroutines(s->recording) : 0;

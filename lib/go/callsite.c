@@ -1,16 +1,21 @@
 /*
  * callsite.c: the bytes before a return address are a CALL, and a direct CALL leads to the callee.
  *
- * Four things look like violations and are none:
+ * Five things look like violations and are none:
  * - goexit is on every stack though nothing called it: its "return address" was put there by newproc;
  * - code on another stack follows no call (systemstack, mcall, asmcgocall switch, gogo jumps);
  * - a call may lead to a function that goes on to the callee by a jump (method wrappers,
  *   morestack_noctxt) and leaves no frame of its own;
- * - a call may lead into the inside of its callee (duffzero, duffcopy) or to a linker's stub.
+ * - a call may lead into the inside of its callee (duffzero, duffcopy) or to a linker's stub;
+ * - where jmpdefer exists (up to Go 1.17), a deferred function returns to the call of deferreturn itself,
+ *   which then looks for the next one: the call stands at the return address, not before it.
  *
  * Upstream: src/runtime/asm_amd64.s, src/cmd/compile (tail calls of wrappers).
  */
 #include "go/callsite.h"
+
+#include <string.h>
+
 #include "go/pclntab.h"
 #include "insn/insn.h"
 
@@ -74,6 +79,18 @@ static enum call_site jumps_to(struct go_runtime *rt, gaddr_t from, const struct
 	return best;
 }
 
+/* Is the instruction at `pc` a call of deferreturn? */
+static bool calls_deferreturn(struct go_runtime *rt, gaddr_t pc)
+{
+	uint8_t code[INSN_MAX];
+	size_t n = go_code_read(rt, pc, code, sizeof(code));
+	struct go_func f;
+	struct insn in;
+
+	return insn_decode(code, n, pc, &in) && in.kind == INSN_CALL && in.target &&
+	       go_func_find(rt, in.target, &f) && !strcmp(go_func_name(rt, &f), "runtime.deferreturn");
+}
+
 /* The CALL before return_pc: RIGHT when there is one. */
 static enum call_site call_before(struct go_runtime *rt, const struct go_func *caller, gaddr_t return_pc,
 				  struct insn *call)
@@ -83,7 +100,12 @@ static enum call_site call_before(struct go_runtime *rt, const struct go_func *c
 
 	if (!n || go_code_read(rt, return_pc - n, before, n) != n)
 		return CALL_SITE_UNKNOWN;
-	return insn_call_before(before, n, return_pc, call) ? CALL_SITE_RIGHT : CALL_SITE_WRONG;
+	if (insn_call_before(before, n, return_pc, call))
+		return CALL_SITE_RIGHT;
+	if (!calls_deferreturn(rt, return_pc))
+		return CALL_SITE_WRONG;
+	*call = (struct insn){ .kind = INSN_CALL };	/* which deferred function is open */
+	return CALL_SITE_RIGHT;
 }
 
 bool go_follows_call(struct go_runtime *rt, gaddr_t return_pc)

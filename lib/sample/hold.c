@@ -32,8 +32,9 @@ enum {
 
 struct hold_plan hold_plan_make(const struct reader *r, bool native)
 {
+	/* Without ms nothing tells how much of a stack is wanted, and the thread's own is all there is. */
 	struct hold_plan plan = { .layout = *r->layout, .g_span = r->g_span, .m_span = r->m_span,
-				  .native = native && r->goroutines };
+				  .native = native || !r->goroutines };
 
 	return plan;
 }

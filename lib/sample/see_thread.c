@@ -42,6 +42,14 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	return err ? err : profile_string(s->profile, doing, strlen(doing), &o->state);
 }
 
+/* Its walk may end where the copy does: cut, not broken. */
+static bool is_longer_than_a_hold(const struct capture *c, const struct g_look *g)
+{
+	if (g)
+		return g->stack_hi - g->stack_lo > HOLD_STACK_BYTES;
+	return c->n_views && c->views[0].len == HOLD_STACK_BYTES;
+}
+
 static struct error *capture_stack(struct sampler *s, const struct look *look, const struct m_look *m,
 				   const struct g_look *g, profile_id *ret)
 {
@@ -61,8 +69,7 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
 		n = 1;
 	}
-	/* Longer than a hold copies: cut, not broken. */
-	if (end == UNWIND_NO_MEMORY && n && g && g->stack_hi - g->stack_lo > HOLD_STACK_BYTES)
+	if (end == UNWIND_NO_MEMORY && n && is_longer_than_a_hold(c, g))
 		end = UNWIND_DEPTH;
 	count_stack(s, end);
 	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);

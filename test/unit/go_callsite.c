@@ -27,6 +27,8 @@ static const struct go_fake_func functions[] = {
 	{ .name = "m.second", BODY, .calls = { { .end = 8, .kind = GO_FAKE_JUMP, .to = "m.callee" } } },
 	{ .name = "m.switch", BODY, .calls = { { .end = 5, .kind = GO_FAKE_JUMP, .to = "m.circle" } } },
 	{ .name = "m.circle", BODY, .calls = { { .end = 5, .kind = GO_FAKE_JUMP, .to = "m.switch" } } },
+	{ .name = "m.defers", BODY, .calls = { { .end = 25, .to = "runtime.deferreturn" } } },
+	{ .name = "runtime.deferreturn", BODY },
 	{ .name = "runtime.mcall", BODY },
 	{ .name = "gogo", BODY },
 	{ .name = "runtime.goexit", BODY },
@@ -75,6 +77,18 @@ static void test_jumps(void **state)
 	assert_int_equal(site("m.caller", 40, "m.callee"), CALL_SITE_WRONG);	/* in a circle */
 }
 
+/* Deferred functions of old versions return to the call of deferreturn, which is 5 bytes long. */
+static void test_deferred(void **state)
+{
+	(void)state;
+	assert_int_equal(site("m.defers", 20, "m.callee"), CALL_SITE_OPEN);
+	assert_int_equal(site("m.defers", 25, "m.callee"), CALL_SITE_WRONG);
+	assert_int_equal(site("m.defers", 25, "runtime.deferreturn"), CALL_SITE_RIGHT);
+	assert_int_equal(site("m.defers", 21, "m.callee"), CALL_SITE_WRONG);
+	assert_int_equal(site("m.caller", 5, "m.callee"), CALL_SITE_WRONG);	/* a call of another */
+	assert_true(go_follows_call(go_fake_runtime(fake), go_fake_pc(fake, "m.defers", 20)));
+}
+
 static void test_free_places(void **state)
 {
 	(void)state;
@@ -111,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_jumps),
+		cmocka_unit_test(test_deferred),
 		cmocka_unit_test(test_free_places),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_follows_call),

@@ -179,10 +179,12 @@ static void test_no_m(void **state)
 	assert_int_equal(hold_read_callbacks(&w->c), 0);
 	hold(w, OWN_LO, false);
 	assert_false(copied(w, OWN_LO, OWN_LO + 0x1001));
-	/* Restricted mode: which threads are Go's is not known. */
+	/* Restricted mode: no m is known, and all that can be shown of any thread is its own stack. */
 	w->reader.goroutines = false;
-	hold(w, OWN_LO, true);
-	assert_false(copied(w, OWN_LO, OWN_LO + 0x1001));
+	for (int native = 0; native < 2; native++) {
+		hold(w, OWN_LO, native);
+		assert_true(copied(w, OWN_LO, OWN_LO + HOLD_STACK_BYTES));
+	}
 }
 
 /* The kernel's frame for a handler on the signal stack, at `at`: interrupted at `sp`. */
