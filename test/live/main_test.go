@@ -146,6 +146,15 @@ func marked() (pids []int) {
 	return
 }
 
+// inTurn is all of the builds; with -short the i-th one, so that tests of a kind share them.
+func inTurn(i int, builds ...string) []string {
+	if testing.Short() {
+		i %= len(builds)
+		return builds[i : i+1]
+	}
+	return builds
+}
+
 // target is the path of a build of the targets.
 func target(build string) string { return filepath.Join(targetsDir, "targets-"+build) }
 

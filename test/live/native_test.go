@@ -79,7 +79,7 @@ func TestNativeSplit(t *testing.T) {
 	if testing.Short() {
 		looks, points = 1000, 8
 	}
-	each(t, nativeBuilds, false, func(t *testing.T, build string) {
+	each(t, inTurn(2, nativeBuilds...), false, func(t *testing.T, build string) {
 		want, most := looks, points
 		if strings.HasSuffix(build, "-sw") {
 			want, most = 1000, 8 // what is different there is names
@@ -140,7 +140,7 @@ func checkNative(t testing.TB, p *profile, build string) {
 
 // Shows: threads that C made, with and without calls into Go, down to their first function, under their own names.
 func TestNativeThreads(t *testing.T) {
-	each(t, []string{"1.19-cgo", "1.26-cgo"}, false, func(t *testing.T, build string) {
+	each(t, inTurn(0, "1.19-cgo", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-threads", "-dur", "5m")
 		defer p.quit()
 		r := attach(t, p.pid, 10*time.Second)
@@ -166,7 +166,7 @@ func TestNativeThreads(t *testing.T) {
 
 // Shows: C -> Go -> C -> Go -> C, each stretch of C between the Go code that called it and the Go code it called.
 func TestNativeNest(t *testing.T) {
-	each(t, []string{"1.19-cgo", "1.26-cgo", "1.26-cgo-sw"}, false, func(t *testing.T, build string) {
+	each(t, inTurn(2, "1.19-cgo", "1.26-cgo", "1.26-cgo-sw"), false, func(t *testing.T, build string) {
 		const depth = 5
 		p := startTarget(t, build, "cgo", "-nest", fmt.Sprint(depth), "-dur", "5m")
 		defer p.quit()
@@ -188,7 +188,7 @@ func TestNativeNest(t *testing.T) {
 
 // Shows: a handler in C and what it interrupted, be that C or Go.
 func TestNativeSignal(t *testing.T) {
-	each(t, []string{"1.19-cgo", "1.26-cgo"}, false, func(t *testing.T, build string) {
+	each(t, inTurn(0, "1.19-cgo", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-signal", "-dur", "5m")
 		defer p.quit()
 		time.Sleep(200 * time.Millisecond) // thread made last is known by then
@@ -207,7 +207,7 @@ func TestNativeSignal(t *testing.T) {
 
 // Shows: the C library and the vDSO have names, though the program is stripped.
 func TestNativeLibrary(t *testing.T) {
-	each(t, []string{"1.19-cgo-sw", "1.26-cgo"}, false, func(t *testing.T, build string) {
+	each(t, inTurn(0, "1.19-cgo-sw", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-vdso", "-dur", "5m")
 		defer p.quit()
 		prof := attach(t, p.pid, 10*time.Second).profile()

@@ -116,7 +116,7 @@ func TestInterruptedSwitches(t *testing.T) {
 	} {
 		kind, chains := kind, chains
 		t.Run(kind, func(t *testing.T) {
-			each(t, eachVersion, false, func(t *testing.T, build string) {
+			each(t, inTurn(len(kind), eachVersion...), false, func(t *testing.T, build string) {
 				runSwitches(t, build, kind, 3*time.Second, 5, chains, "-signals")
 			})
 		})
@@ -129,7 +129,7 @@ func TestSwitches(t *testing.T) {
 	if testing.Short() {
 		d = 2500 * time.Millisecond
 	}
-	for _, c := range []struct {
+	for i, c := range []struct {
 		kind   string
 		since  int // Go 1.since
 		looks  int64
@@ -152,9 +152,12 @@ func TestSwitches(t *testing.T) {
 		{"coroutines", 23, 10, []chain{in("switches", "busy", "generate.func1"), in("switches", "busy", "consume")}},
 		{"cleanups", 24, 10, []chain{in("switches", "busy", "cleanup")}},
 	} {
-		c := c
+		c, turn := c, i
+		if c.since > 0 {
+			turn = 1 // the newer version
+		}
 		t.Run(c.kind, func(t *testing.T) {
-			each(t, someBuilds(), false, func(t *testing.T, build string) {
+			each(t, inTurn(turn, someBuilds()...), false, func(t *testing.T, build string) {
 				if minorOf(versionOf(build)) < c.since {
 					t.Skip("not in this version")
 				}

@@ -37,7 +37,7 @@ func disguised(t testing.TB, build, minor string, nameless ...string) string {
 		t.Fatal(err)
 	}
 	own, _, _ := strings.Cut(build, "-")
-	old := regexp.MustCompile(regexp.QuoteMeta("go" + own) + `\.\d+`).Find(data)
+	old := regexp.MustCompile(regexp.QuoteMeta("go"+own) + `\.\d+`).Find(data)
 	if old == nil {
 		t.Fatalf("%s: no version text", build)
 	}
