@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "image/code_names.h"
+#include "target/regular.h"
 
 enum { ID_MAX = 2 * 64 + 1, PATH_BYTES = 512, ID_LEAST = 4 };
 
@@ -26,8 +27,8 @@ static bool is_hex(const char *s)
 
 static struct error *open_path(const char *path, struct image **ret)
 {
-	/* A pipe of that name must not make goprof wait. */
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	_cleanup_close_ int fd = open_regular(AT_FDCWD, path, &st);
 
 	return fd < 0 ? &err_notfound : image_open_fd(fd, ret);
 }

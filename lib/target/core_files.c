@@ -22,6 +22,7 @@
 
 #include "base/cleanup.h"
 #include "target/core_impl.h"
+#include "target/regular.h"
 
 enum { PHDRS_MAX = 128, NOTES_COMPARED = 64 * 1024 };
 
@@ -150,22 +151,6 @@ static void keep_ranges(struct core_file *f, const struct headers *h)
 	}
 }
 
-/* A name from a core may be anything: nothing but regular files is touched. */
-static int open_regular(const char *path, struct stat *st, const char **why)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-	if (fd < 0) {
-		*why = errno == EACCES || errno == EPERM ? denied : absent;
-		return -1;
-	}
-	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
-		return fd;
-	close(fd);
-	*why = no_elf;
-	return -1;
-}
-
 /* Opens `path` as file number i of the core, if it is that file; else says why not. */
 static struct error *open_file(struct core *c, uint32_t i, const char *path)
 {
@@ -177,9 +162,11 @@ static struct error *open_file(struct core *c, uint32_t i, const char *path)
 
 	if (!h)
 		return &err_nomem;
-	fd = open_regular(path, &st, &f->why);
-	if (fd < 0)
+	fd = open_regular(AT_FDCWD, path, &st);
+	if (fd < 0) {
+		f->why = errno == EINVAL ? no_elf : errno == EACCES || errno == EPERM ? denied : absent;
 		return NULL;
+	}
 	if (!headers_read(fd, h)) {
 		f->why = no_elf;
 		return NULL;

@@ -5,36 +5,22 @@
  * /proc/PID/map_files lead to the very file that is mapped, deleted or not, but only the privileged
  * may follow them. So the path is the second way, and what is found by it is believed only if it is
  * that file: by device and inode, or, where file systems show two device numbers for one file
- * (overlay, btrfs), by inode and by the bytes of the mapping. Nothing but regular files is opened:
- * to open a device can have effects of its own. Must not know ELF.
+ * (overlay, btrfs), by inode and by the bytes of the mapping. Nothing but regular files is opened.
+ * Must not know ELF.
  *
  * Upstream text: proc(5) "map_files"; d_path in fs/d_path.c; proc_map_files_get_link in
  * fs/proc/base.c (CAP_SYS_ADMIN, since Linux 5.9 CAP_CHECKPOINT_RESTORE).
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "target/live.h"
+#include "target/regular.h"
 
-enum { OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, COMPARED = 4096 };
-
-/* A regular file below `dir`, or -1. */
-static int open_regular(int dir, const char *name, struct stat *st)
-{
-	_cleanup_close_ int fd = -1;
-
-	if (fstatat(dir, name, st, 0) != 0 || !S_ISREG(st->st_mode))
-		return -1;
-	fd = openat(dir, name, OPEN_FLAGS);
-	if (fd < 0 || fstat(fd, st) != 0 || !S_ISREG(st->st_mode))
-		return -1;
-	return take_fd(fd);
-}
+enum { COMPARED = 4096 };
 
 /* Are the first bytes of the mapping those of the file? Only memory that nobody has written tells. */
 static bool same_bytes(const struct live *l, const struct mapping *m, int fd)

@@ -1,7 +1,7 @@
 /*
  * core_file.c: what a core file says and how it is believed: memory from the core or from the very
  * file that was mapped, threads, mappings, and every way in which a file is no core or a damaged
- * one. The cores are written by hand (fake/core_fake.h).
+ * one (core_proof.c: which files are believed). The cores are written by hand (fake/core_fake.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,88 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fake/core_fake.h"
-#include "target/core.h"
-
-enum { PAGE = 4096, STACK = 0x7f0000000000, PID = 4711, ANON = 0x500000 };
-
-/* A program that stands in a file and ran, and its core. */
-struct world {
-	struct core_fake core;
-	uint8_t program[PROGRAM_SIZE];
-	char name[64];
-	uint8_t stack[PAGE];
-};
-
-static int setup(void **state)
-{
-	struct world *w = calloc(1, sizeof(*w));
-	int fd;
-
-	assert_non_null(w);
-	core_fake_init(&w->core);
-	program_fake(w->program, "one", 0);
-	strcpy(w->name, "/tmp/core-file-test-XXXXXX");
-	fd = mkstemp(w->name);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, w->program, sizeof(w->program)), sizeof(w->program));
-	close(fd);
-	for (size_t i = 0; i < PAGE; i++)
-		w->stack[i] = (uint8_t)i;
-	*state = w;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct world *w = *state;
-
-	unlink(w->name);
-	core_fake_deinit(&w->core);
-	free(w);
-	return 0;
-}
-
-/* As the kernel writes it: the first page of the program, its data, the stack; code is in the file. */
-static void as_kernel(struct world *w)
-{
-	struct core_fake *c = &w->core;
-
-	core_fake_process(c, PID);
-	core_fake_thread(c, PID, 0x400123, STACK + 0x100);
-	core_fake_thread(c, PID + 1, 0x400456, STACK + 0x200);
-	core_fake_aux(c, AT_PHDR, PROGRAM_TEXT + 64);
-	core_fake_file(c, PROGRAM_TEXT, PROGRAM_TEXT + PAGE, 0, w->name);
-	core_fake_file(c, PROGRAM_DATA, PROGRAM_DATA + PAGE, 1, w->name);
-	core_fake_piece(c, PROGRAM_TEXT, w->program, 0x800, PAGE, PF_R | PF_X);
-	core_fake_piece(c, PROGRAM_DATA, w->program + PAGE, 0, PAGE, PF_R | PF_W);
-	core_fake_piece(c, STACK, w->stack, PAGE, PAGE, PF_R | PF_W);
-}
-
-static struct error *open_fd(int fd, const char *exe, struct target **ret)
-{
-	char path[32];
-
-	return target_open_core(core_fake_path(fd, path), exe, ret);
-}
-
-static struct target *open_core(const struct world *w)
-{
-	struct target *t = NULL;
-	int fd = core_fake_write(&w->core, NULL);
-
-	assert_null(open_fd(fd, NULL, &t));
-	close(fd);
-	return t;
-}
-
-static struct core_facts facts_of(const struct target *t)
-{
-	struct core_facts f;
-
-	assert_true(target_core_facts(t, &f));
-	return f;
-}
+#include "unit/core_world.h"
 
 static size_t read_some(const struct target *t, gaddr_t addr, void *buf, size_t len)
 {
@@ -282,116 +201,6 @@ static void test_mappings(void **state)
 	target_close(t);
 }
 
-/* ---- which program ---- */
-
-static int write_file(const uint8_t *bytes, size_t len)
-{
-	int fd = memfd_create("program", MFD_CLOEXEC);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, bytes, len), len);
-	return fd;
-}
-
-static void assert_refused(const struct world *w, const uint8_t *program, size_t len, const char *why)
-{
-	char path[32];
-	int core = core_fake_write(&w->core, NULL), exe = write_file(program, len);
-	struct target *t = NULL;
-	struct error *err = open_fd(core, core_fake_path(exe, path), &t);
-
-	assert_non_null(err);
-	assert_int_equal(err->kind, ERROR_USAGE);
-	assert_non_null(strstr(err->why, why));
-	assert_null(t);
-	error_free(err);
-	close(core);
-	close(exe);
-}
-
-static void assert_taken(const struct world *w, const uint8_t *program)
-{
-	char path[32];
-	int core = core_fake_write(&w->core, NULL), exe = write_file(program, PROGRAM_SIZE), fd;
-	struct stat given, used;
-	struct target *t = NULL;
-
-	assert_null(open_fd(core, core_fake_path(exe, path), &t));
-	assert_null(target_exe_fd(t, &fd));
-	assert_true(fstat(exe, &given) == 0 && fstat(fd, &used) == 0);
-	assert_int_equal(given.st_ino, used.st_ino);
-	target_close(t);
-	close(core);
-	close(exe);
-}
-
-static void test_given_program(void **state)
-{
-	struct world *w = *state;
-	uint8_t other[PROGRAM_SIZE];
-
-	as_kernel(w);
-	assert_taken(w, w->program);
-	program_fake(other, "one", 0x5000);		/* with the section headers that strip takes away */
-	assert_taken(w, other);
-	program_fake(other, "two", 0);
-	assert_refused(w, other, sizeof(other), "another file");
-	assert_refused(w, (const uint8_t *)"text", 4, "not a program");
-	assert_refused(w, w->program, 70, "not a program");
-}
-
-/* Without the notes in the core the headers must do. */
-static void test_given_program_by_headers(void **state)
-{
-	struct world *w = *state;
-	uint8_t other[PROGRAM_SIZE];
-
-	as_kernel(w);
-	w->core.pieces[0].filesz = 0x200;
-	program_fake(other, "two", 0x5000);
-	assert_taken(w, other);
-	other[0x18] ^= 1;				/* e_entry */
-	assert_refused(w, other, sizeof(other), "another file");
-	other[0x18] ^= 1;
-	other[64 + 56 + 8] ^= 1;			/* an offset in a program header */
-	assert_refused(w, other, sizeof(other), "another file");
-	w->core.pieces[0].filesz = 0;
-	assert_refused(w, w->program, sizeof(w->program), "first bytes");
-}
-
-static void assert_no_program(const struct world *w, const char *why)
-{
-	struct target *t = open_core(w);
-	int fd;
-
-	assert_ptr_equal(target_exe_fd(t, &fd), &err_notfound);
-	assert_non_null(facts_of(t).exe_why);
-	assert_non_null(strstr(facts_of(t).exe_why, why));
-	target_close(t);
-}
-
-static void test_named_program(void **state)
-{
-	struct world *w = *state;
-	uint8_t other[PROGRAM_SIZE];
-	int fd;
-
-	as_kernel(w);
-	program_fake(other, "another build", 0);
-	fd = open(w->name, O_WRONLY | O_TRUNC);
-	assert_int_equal(write(fd, other, sizeof(other)), sizeof(other));
-	close(fd);
-	assert_no_program(w, "another file");
-	unlink(w->name);
-	assert_no_program(w, "no such file");
-	assert_int_equal(mkfifo(w->name, 0600), 0);	/* is not waited for */
-	assert_no_program(w, "not a program");
-	w->core.auxv[1] = 0x123;
-	assert_no_program(w, "which file");
-	w->core.n_files = 0;
-	assert_no_program(w, "which files");
-}
-
 /* ---- no core, or a damaged one ---- */
 
 static void refuse_bytes(const void *bytes, size_t len, enum error_kind kind, const char *why)
@@ -517,9 +326,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mappings, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_given_program, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_given_program_by_headers, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_named_program, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_core, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_header, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_headers, setup, teardown),
