@@ -4,41 +4,20 @@
  * GNU's build id is the one that servers and package managers know, so it goes first; Go's own is
  * the fallback of programs linked by Go's linker alone. Must not know what Go's id means.
  *
- * Upstream: System V gABI chapter 5 (note section); cmd/internal/buildid (note "Go", type 4).
+ * Upstream: cmd/internal/buildid (what Go's linker writes).
  */
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "image/image_impl.h"
+#include "target/elf_note.h"
 
-enum { NOTES_BYTES_MAX = 64 * 1024, NOTE_GO_BUILD_ID = 4 };
+enum { NOTES_BYTES_MAX = 64 * 1024 };
 
 struct build_ids {
 	struct cursor gnu, go;
 };
-
-static size_t align4(size_t n)
-{
-	return (n + 3) & ~(size_t)3;
-}
-
-/* One note; false at the end or when what is left is no note. */
-static bool note_next(struct cursor *c, struct build_ids *ids)
-{
-	uint32_t name_len = cursor_u32(c), desc_len = cursor_u32(c), type = cursor_u32(c);
-	const char *name = cursor_bytes(c, align4(name_len));
-	const uint8_t *desc = cursor_bytes(c, desc_len);
-
-	if (c->bad)
-		return false;
-	if (name_len == 4 && memcmp(name, "GNU", 4) == 0 && type == NT_GNU_BUILD_ID && !ids->gnu.p)
-		ids->gnu = cursor_over(desc, desc_len);
-	if (name_len == 4 && memcmp(name, "Go\0", 4) == 0 && type == NOTE_GO_BUILD_ID && !ids->go.p)
-		ids->go = cursor_over(desc, desc_len);
-	cursor_bytes(c, align4(desc_len) - desc_len);
-	return !c->bad && c->p < c->end;
-}
 
 static struct error *write_hex(const struct cursor *id, char *buf, size_t cap)
 {
@@ -73,9 +52,16 @@ static struct error *write_text(const struct cursor *id, char *buf, size_t cap)
 static void notes_read(struct image *img, const Elf64_Phdr *p, uint8_t *bytes, struct build_ids *ids)
 {
 	struct cursor c = cursor_over(bytes, image_phdr_read(img, p, bytes, NOTES_BYTES_MAX));
+	struct elf_note n;
 
-	while (note_next(&c, ids))
-		;
+	while (elf_note_next(&c, &n)) {
+		enum build_id kind = elf_note_build_id(&n);
+
+		if (kind == BUILD_ID_GNU && !ids->gnu.p)
+			ids->gnu = n.desc;
+		else if (kind == BUILD_ID_GO && !ids->go.p)
+			ids->go = n.desc;
+	}
 }
 
 struct error *image_build_id(struct image *img, char *buf, size_t cap)

@@ -3,9 +3,9 @@
  *
  * A core leaves out what stands in files anyway: code, constants, function tables. The files are
  * opened by the names that the core gives, and a name may lead to another file by now: so a file
- * is believed only if its notes (they hold the build id) are those in the core's memory, or where
- * the core does not hold them, if its program headers are. Neither is changed by strip(1), so a
- * program with its symbols fits the core of the stripped one.
+ * is believed only if its notes are those in the core's memory and hold a build id, or where the
+ * core does not hold them or there is no id, if its program headers are. Neither is changed by
+ * strip(1), so a program with its symbols fits the core of the stripped one.
  *
  * Bytes of such a file stand for memory that the core does not hold, but only those that are
  * mapped without the right to write: of others nobody knows whether they were changed.
@@ -22,6 +22,7 @@
 
 #include "base/cleanup.h"
 #include "target/core_impl.h"
+#include "target/elf_note.h"
 #include "target/regular.h"
 
 enum { PHDRS_MAX = 128, NOTES_COMPARED = 64 * 1024 };
@@ -69,18 +70,34 @@ static bool headers_read(int fd, struct headers *ret)
 
 enum proof { PROVED, REFUTED, UNKNOWN };
 
-/* Bytes of the file against those that the core holds of its mapping that begins at file offset 0. */
-static enum proof compare(const struct core *c, gaddr_t start, int fd, uint64_t offset, size_t len)
+/*
+ * Bytes of the file, which go to `file`, against those that the core holds of its mapping that
+ * begins at file offset 0.
+ */
+static enum proof compare(const struct core *c, gaddr_t start, int fd, uint64_t offset, uint8_t *file,
+			  size_t len)
 {
-	_cleanup_free_ uint8_t *file = malloc(len), *memory = malloc(len);
+	_cleanup_free_ uint8_t *memory = malloc(len);
 
-	if (!file || !memory || file_read(fd, offset, file, len) != len)
+	if (!memory || file_read(fd, offset, file, len) != len)
 		return UNKNOWN;
 	if (core_read_held(c, start + offset, memory, len) != len)
 		return UNKNOWN;
 	return memcmp(file, memory, len) == 0 ? PROVED : REFUTED;
 }
 
+static bool have_build_id(const uint8_t *notes, size_t len)
+{
+	struct cursor c = cursor_over(notes, len);
+	struct elf_note n;
+
+	while (elf_note_next(&c, &n))
+		if (elf_note_build_id(&n) != BUILD_ID_NONE)
+			return true;
+	return false;
+}
+
+/* Equal notes without a build id prove nothing: programs of one distribution have them in common. */
 static enum proof compare_notes(const struct core *c, gaddr_t start, gaddr_t end, int fd,
 				const struct headers *f)
 {
@@ -88,13 +105,15 @@ static enum proof compare_notes(const struct core *c, gaddr_t start, gaddr_t end
 
 	for (uint32_t i = 0; i < f->h.e_phnum && found != REFUTED; i++) {
 		const Elf64_Phdr *p = &f->v[i];
+		_cleanup_free_ uint8_t *notes = NULL;
 		enum proof one;
 
 		if (p->p_type != PT_NOTE || !p->p_filesz || p->p_filesz > NOTES_COMPARED ||
 		    p->p_offset >= end - start || p->p_filesz > end - start - p->p_offset)
 			continue;
-		one = compare(c, start, fd, p->p_offset, p->p_filesz);
-		if (one != UNKNOWN)
+		notes = malloc(p->p_filesz);
+		one = notes ? compare(c, start, fd, p->p_offset, notes, p->p_filesz) : UNKNOWN;
+		if (one == REFUTED || (one == PROVED && have_build_id(notes, p->p_filesz)))
 			found = one;
 	}
 	return found;
@@ -109,7 +128,7 @@ static void without_sections(Elf64_Ehdr *h)
 static enum proof compare_headers(const struct core *c, gaddr_t start, int fd, const struct headers *f)
 {
 	Elf64_Ehdr file = f->h, memory;
-	enum proof table;
+	Elf64_Phdr table[PHDRS_MAX];
 
 	if (core_read_held(c, start, &memory, sizeof(memory)) != sizeof(memory))
 		return UNKNOWN;
@@ -117,8 +136,7 @@ static enum proof compare_headers(const struct core *c, gaddr_t start, int fd, c
 	without_sections(&memory);
 	if (memcmp(&file, &memory, sizeof(file)) != 0)
 		return REFUTED;
-	table = compare(c, start, fd, f->h.e_phoff, f->h.e_phnum * sizeof(*f->v));
-	return table;
+	return compare(c, start, fd, f->h.e_phoff, (uint8_t *)table, f->h.e_phnum * sizeof(*table));
 }
 
 static enum proof prove(const struct core *c, uint32_t file, int fd, const struct headers *f)

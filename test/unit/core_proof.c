@@ -72,6 +72,47 @@ static void test_given_program_by_headers(void **state)
 	assert_refused(w, w->program, sizeof(w->program), "first bytes");
 }
 
+enum { OTHER_PROPERTY = 5 };
+
+/* Notes that all programs of a distribution have in common prove nothing; a build id of Go does. */
+static void test_notes_in_common(void **state)
+{
+	static const struct {
+		const char *owner;
+		uint32_t type;
+		bool proves;
+	} notes[] = {
+		{ "GNU", NT_GNU_ABI_TAG, false }, { "GNU", OTHER_PROPERTY, false }, { "GNU", 4, false },
+		{ "Go", 4, true }, { "Go", NT_GNU_BUILD_ID, false }, { "GNU", NT_GNU_BUILD_ID, true },
+	};
+	struct world *w = *state;
+	uint8_t other[PROGRAM_SIZE];
+
+	as_kernel(w);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		Elf64_Nhdr *h = (Elf64_Nhdr *)(w->program + 0x200);
+
+		h->n_type = notes[i].type;
+		memset(h + 1, 0, 4);
+		memcpy(h + 1, notes[i].owner, strlen(notes[i].owner));
+		memcpy(other, w->program, sizeof(other));
+		assert_taken(w, other);
+		other[0x18] ^= 1;			/* e_entry */
+		if (notes[i].proves)
+			assert_taken(w, other);
+		else
+			assert_refused(w, other, sizeof(other), "another file");
+	}
+	/* Nor does the header, where the core does not hold it. */
+	w->core.pieces[0].addr += 0x200;
+	w->core.pieces[0].bytes = w->program + 0x200;
+	w->core.pieces[0].filesz = 0x200;
+	w->core.pieces[0].memsz -= 0x200;
+	assert_taken(w, other);
+	((Elf64_Nhdr *)(w->program + 0x200))->n_type = NT_GNU_ABI_TAG;
+	assert_refused(w, w->program, sizeof(w->program), "first bytes");
+}
+
 static void assert_no_program(const struct world *w, const char *why)
 {
 	struct target *t = open_core(w);
@@ -123,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_given_program, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_given_program_by_headers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_notes_in_common, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_program, setup, teardown),
 	};
 
