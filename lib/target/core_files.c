@@ -141,19 +141,11 @@ static enum proof compare_headers(const struct core *c, gaddr_t start, int fd, c
 
 static enum proof prove(const struct core *c, uint32_t file, int fd, const struct headers *f)
 {
-	for (uint32_t i = 0; i < c->n_mapped; i++) {
-		const struct core_mapped *m = &c->mapped[i];
-		enum proof found;
+	uint32_t head = c->files[file].head;
+	const struct core_mapped *m = head == MAP_NONE ? NULL : &c->mapped[head];
+	enum proof found = m ? compare_notes(c, m->start, m->end, fd, f) : UNKNOWN;
 
-		if (m->file != file || m->offset != 0)
-			continue;
-		found = compare_notes(c, m->start, m->end, fd, f);
-		if (found == UNKNOWN)
-			found = compare_headers(c, m->start, fd, f);
-		if (found != UNKNOWN)
-			return found;
-	}
-	return UNKNOWN;
+	return m && found == UNKNOWN ? compare_headers(c, m->start, fd, f) : found;
 }
 
 /* ---- opening ---- */
@@ -245,9 +237,9 @@ static struct error *open_program(struct core *c, const char *exe)
 struct error *core_open_files(struct core *c, const char *exe)
 {
 	struct error *err = open_program(c, exe);
-	uint32_t open = 0;
+	uint32_t n = c->n_files < CORE_TRIED_MAX ? c->n_files : CORE_TRIED_MAX, open = 0;
 
-	for (uint32_t i = 0; i < c->n_files && open < CORE_FILES_MAX && !err; i++) {
+	for (uint32_t i = 0; i < n && open < CORE_FILES_MAX && !err; i++) {
 		if (i != c->program)
 			err = open_file(c, i, c->files[i].path);
 		open += c->files[i].fd >= 0;

@@ -23,6 +23,7 @@ enum {
 	CORE_PIECES_MAX = 1 << 20,	/* mappings of one process; the kernel's own default is 65,530 */
 	CORE_THREADS_MAX = 1 << 17,
 	CORE_FILES_MAX = 256,		/* opened at a time; others are read from the core only */
+	CORE_TRIED_MAX = 4096,		/* names that are tried */
 	CORE_RANGES_MAX = 16,		/* program headers of a mapped file that are kept */
 	CORE_NOTE_MAX = 64 << 20,	/* bytes of one note; the kernel itself stops at 4 MiB */
 	CORE_NOTES_MAX = 1 << 21,	/* notes in all */
@@ -56,6 +57,7 @@ struct core_notes {
 struct core_file {
 	const char *path;	/* borrowed from core->paths */
 	int fd;			/* owned; -1: not there, or not proved to be this file */
+	uint32_t head;		/* index in mapped of its first one at file offset 0; MAP_NONE */
 	uint64_t dev, inode;	/* never 0; of the open file, else numbers of our own */
 	struct core_range ranges[CORE_RANGES_MAX];
 	uint32_t n_ranges;

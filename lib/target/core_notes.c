@@ -95,7 +95,8 @@ static struct error *file_of(struct core *c, struct mapb *seen, const char *path
 	err = array_reserve(&c->files, &c->cap_files, c->n_files + 1, sizeof(*c->files));
 	if (err)
 		return err;
-	c->files[c->n_files] = (struct core_file){ .path = path, .fd = -1, .inode = c->n_files + 1 };
+	c->files[c->n_files] = (struct core_file){ .path = path, .fd = -1, .head = MAP_NONE,
+						   .inode = c->n_files + 1 };
 	*ret = c->n_files++;
 	return mapb_put(seen, path, len, *ret);
 }
@@ -131,9 +132,12 @@ static struct error *add_mapped(struct core *c, struct mapb *seen, const struct 
 	to = &c->mapped[c->n_mapped];
 	*to = *m;
 	err = file_of(c, seen, path, &to->file);
-	if (!err)
-		c->n_mapped++;
-	return err;
+	if (err)
+		return err;
+	if (m->offset == 0 && c->files[to->file].head == MAP_NONE)
+		c->files[to->file].head = c->n_mapped;
+	c->n_mapped++;
+	return NULL;
 }
 
 /* count, page size, count * { start, end, offset in pages }, count paths with NUL. */

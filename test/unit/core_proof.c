@@ -159,12 +159,61 @@ static void test_named_program(void **state)
 	assert_no_program(w, "which files");
 }
 
+static bool has_file(const struct target *t, gaddr_t start)
+{
+	struct mappings maps;
+	bool found = false;
+	int fd;
+
+	assert_null(target_mappings(t, &maps));
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.v[i].start == start && !target_mapping_fd(t, &maps.v[i], &fd)) {
+			found = true;
+			close(fd);
+		}
+	mappings_deinit(&maps);
+	return found;
+}
+
+/* Spellings of one path are as many files, and a core may name a million of them. */
+static void test_many_files(void **state)
+{
+	enum { FILES = 5000, EARLY = 10, LATE = FILES - 1, SLASHES = 100 };
+	const gaddr_t at = 0x10000000;
+	struct world *w = *state;
+	char slashes[SLASHES];
+	struct target *t;
+	struct buf b;
+
+	memset(slashes, '/', sizeof(slashes));
+	buf_init(&b);
+	buf_add(&b, (uint64_t[]){ FILES, 1 }, 16);
+	for (uint64_t i = 0; i < FILES; i++)
+		buf_add(&b, (uint64_t[]){ at + i * PAGE, at + (i + 1) * PAGE, 0 }, 24);
+	for (uint64_t i = 0; i < FILES; i++) {
+		buf_addf(&b, "%.*stmp%.*s%s%s", (int)(1 + i % SLASHES), slashes, (int)(1 + i / SLASHES), slashes,
+			 w->name + strlen("/tmp/"), i == EARLY || i == LATE ? "" : "-none");
+		buf_addc(&b, 0);
+	}
+	core_fake_thread(&w->core, PID, 1, 1);
+	core_fake_note(&w->core, "CORE", NT_FILE, b.data, b.len);
+	core_fake_piece(&w->core, at + EARLY * PAGE, w->program, PAGE, PAGE, PF_R);
+	core_fake_piece(&w->core, at + LATE * PAGE, w->program, PAGE, PAGE, PF_R);
+	buf_deinit(&b);
+	t = open_core(w);
+	assert_int_equal(facts_of(t).skipped, 0);
+	assert_true(has_file(t, at + EARLY * PAGE));
+	assert_false(has_file(t, at + LATE * PAGE));
+	target_close(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_given_program, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_given_program_by_headers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_notes_in_common, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_program, setup, teardown),
 	};
 
