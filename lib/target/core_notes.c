@@ -156,7 +156,8 @@ static struct error *parse_files(struct core *c, const char *bytes, size_t len)
 	mapb_init(&seen, path_of, c);
 	path = bytes + 16 + n * 24;
 	for (uint64_t i = 0; i < n && !err; i++) {
-		struct core_mapped m = { .start = cursor_u64(&in), .end = cursor_u64(&in) };
+		gaddr_t start = cursor_u64(&in), stop = cursor_u64(&in);
+		struct core_mapped m = { .start = start, .end = stop };
 		const char *next = next_path(path, end);
 		bool wraps = __builtin_mul_overflow(cursor_u64(&in), page, &m.offset);
 
