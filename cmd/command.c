@@ -109,8 +109,12 @@ void error_text(const struct error *err, struct buf *b)
 	add_said(b, err->what);
 	if (err->why)
 		summary_paragraph(b, "why ", err->why);
-	if (err->todo)
-		buf_addf(b, "  do    %s\n", err->todo);
+	if (err->todo) {
+		/* One line, to be pasted. */
+		buf_adds(b, "  do    ");
+		summary_fit(b, err->todo, SIZE_MAX);
+		buf_addc(b, '\n');
+	}
 }
 
 void say(const char *fmt, ...)

@@ -158,6 +158,12 @@ static void test_width(void **state)
 	error_text(err, &b);
 	assert_int_equal(strlen(b.data), strlen("goprof: cannot write\n        ") + sizeof(word) - 1 + 3);
 	assert_non_null(strstr(b.data, "x??\n"));
+	/* Paths come from cores, too: none of the three parts may write to the terminal. */
+	error_free(err);
+	err = error_todo(error_why(error_new(ERROR_USAGE, "a\033[2J"), "b\033[2J"), "c\033[2J\n");
+	buf_clear(&b);
+	error_text(err, &b);
+	assert_string_equal(b.data, "goprof: a?[2J\n  why   b?[2J\n  do    c?[2J?\n");
 }
 
 int main(void)
