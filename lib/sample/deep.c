@@ -22,14 +22,15 @@ struct pieces {
 	struct error *err;		/* fatal */
 };
 
-static bool read_part(struct pieces *p, gaddr_t addr, uint8_t *buf, size_t len, struct mem_view *ret)
+bool read_piece(const struct target *t, gaddr_t addr, uint8_t *buf, size_t len, struct mem_view *ret,
+		struct error **err)
 {
 	struct span s = { .addr = addr, .buf = buf, .len = len };
 
-	if (p->err)
+	if (*err)
 		return false;
-	p->err = target_read_v(p->r->target, &s, 1);
-	if (p->err || !s.done)
+	*err = target_read_v(t, &s, 1);
+	if (*err || !s.done)
 		return false;
 	*ret = (struct mem_view){ .low = addr, .len = s.done, .bytes = buf };
 	return true;
@@ -41,7 +42,8 @@ static bool next_piece(void *ctx, gaddr_t addr, struct mem_view *ret)
 	struct pieces *p = ctx;
 	uint64_t left = addr < p->end ? p->end - addr : 0;
 
-	return left && read_part(p, addr, p->buffer, left < PIECE_BYTES ? left : PIECE_BYTES, ret);
+	return left && read_piece(p->r->target, addr, p->buffer, left < PIECE_BYTES ? left : PIECE_BYTES, ret,
+				  &p->err);
 }
 
 struct error *deep_walk(const struct reader *r, const struct unwind_start *start, uint64_t most,
@@ -55,7 +57,7 @@ struct error *deep_walk(const struct reader *r, const struct unwind_start *start
 
 	if (hi - start->at.sp > most) {
 		p.end = start->at.sp + STACK_BATCH_MAX;
-		mem.n = read_part(&p, hi - FAR_BYTES, buffer + PIECE_BYTES, FAR_BYTES, &far);
+		mem.n = read_piece(r->target, hi - FAR_BYTES, buffer + PIECE_BYTES, FAR_BYTES, &far, &p.err);
 	}
 	*n = unwind(r->rt, start, &mem, out, depth, end);
 	/* Cut on purpose, and no way to tell where frames begin at the far end. */

@@ -135,6 +135,10 @@ bool parks_counted(const struct reader *r, const struct g_look *g);
 
 enum { DEEP_BUFFER = 256 * 1024 };
 
+/* For an unwind_more: what can be read of these bytes. An error, which is fatal, stays in *err. */
+bool read_piece(const struct target *t, gaddr_t addr, uint8_t *buf, size_t len, struct mem_view *ret,
+		struct error **err);
+
 /*
  * Reads the stack in pieces, as the walk asks for them, and walks it. Longer than `most` bytes: its
  * two ends only. `buffer` has DEEP_BUFFER bytes. Fatal errors only.

@@ -34,15 +34,8 @@ struct walk {
 static bool next_piece(void *ctx, gaddr_t addr, struct mem_view *ret)
 {
 	struct walk *w = ctx;
-	struct span s = { .addr = addr, .buf = w->piece, .len = sizeof(w->piece) };
 
-	if (w->err)
-		return false;
-	w->err = target_read_v(w->r->target, &s, 1);
-	if (w->err || !s.done)
-		return false;
-	*ret = (struct mem_view){ .low = addr, .len = (uint32_t)s.done, .bytes = w->piece };
-	return true;
+	return read_piece(w->r->target, addr, w->piece, sizeof(w->piece), ret, &w->err);
 }
 
 static struct error *copy_thread(struct walk *w, struct thread *th)
