@@ -15,6 +15,7 @@
 
 enum {
 	MS_MAX = 1 << 17,
+	STALE_MAX = 1024,	/* m's without a thread that still name one: C had them, and gave them back */
 	M_BYTES = 2048,
 	PIECE_BYTES = 64 * 1024,
 };
@@ -25,7 +26,8 @@ struct walk {
 	struct capture *capture;
 	core_thread_seen *seen;
 	void *ctx;
-	uint32_t n;
+	struct map64 visited;		/* m's: a damaged list may lead back into itself */
+	uint32_t n, most;
 	struct error *err;		/* of a piece; fatal */
 	uint8_t piece[PIECE_BYTES];
 };
@@ -69,11 +71,15 @@ static struct error *walk_ms(struct walk *w)
 	if (!all || w->r->m_span > sizeof(bytes))
 		return NULL;
 	err = target_read_u64(w->r->target, all, &at);
-	for (uint32_t n = 0; !err && at && n < MS_MAX; n++) {
+	for (uint32_t n = 0; !err && at && n < MS_MAX && w->n < w->most; n++) {
 		struct thread th = { .m = at };
 		struct m_look m;
 
-		err = target_read(w->r->target, at, bytes, w->r->m_span);
+		if (map64_get(&w->visited, at) != MAP_NONE)
+			break;
+		err = map64_put(&w->visited, at, n);
+		if (!err)
+			err = target_read(w->r->target, at, bytes, w->r->m_span);
 		if (err)
 			break;
 		m_parse(w->r->layout, at, bytes, &m);
@@ -93,6 +99,7 @@ struct error *core_threads_walk(const struct reader *r, const struct hold_plan *
 {
 	struct walk *w = calloc(1, sizeof(*w));
 	struct error *err = &err_nomem;
+	size_t threads = 0;
 
 	if (!w)
 		return err;
@@ -100,11 +107,16 @@ struct error *core_threads_walk(const struct reader *r, const struct hold_plan *
 	w->plan = plan;
 	w->seen = seen;
 	w->ctx = ctx;
+	map64_init(&w->visited);
 	w->capture = calloc(1, sizeof(*w->capture));
 	if (w->capture)
+		err = target_tids(r->target, NULL, &threads);
+	w->most = (uint32_t)threads + STALE_MAX;
+	if (!err)
 		err = walk_ms(w);
 	if (!err)
 		*n = w->n;
+	map64_deinit(&w->visited);
 	free(w->capture);
 	free(w);
 	return err;

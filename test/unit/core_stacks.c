@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <elf.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,12 +278,90 @@ static void test_damaged(void **state)
 	}
 }
 
+/* ---- a list without an end ---- */
+
+/* Where the core holds these 8 bytes. */
+static off_t place_in_core(const struct pair *p, gaddr_t addr)
+{
+	Elf64_Ehdr h;
+	Elf64_Phdr v;
+
+	assert_int_equal(pread(p->core, &h, sizeof(h), 0), sizeof(h));
+	for (unsigned int i = 0; i < h.e_phnum; i++) {
+		off_t at = (off_t)(h.e_phoff + i * sizeof(v));
+
+		assert_int_equal(pread(p->core, &v, sizeof(v), at), sizeof(v));
+		if (v.p_type == PT_LOAD && addr >= v.p_vaddr && addr - v.p_vaddr + 8 <= v.p_filesz)
+			return (off_t)(v.p_offset + (addr - v.p_vaddr));
+	}
+	fail_msg("the core does not hold 0x%llx", (unsigned long long)addr);
+	return -1;
+}
+
+/* The head of allm, and where the last m says that none follows. */
+static void find_list(const struct pair *p, gaddr_t *first, off_t *last)
+{
+	struct go_process *process;
+	struct go_runtime *rt;
+	struct target *t;
+	gaddr_t link, next;
+
+	assert_null(target_open_core(p->core_path, p->exe_path, &t));
+	assert_null(go_process_open(t, &(struct go_options){ .strict = true }, &process));
+	rt = go_process_runtime(process, 0);
+	assert_null(target_read_u64(t, go_runtime_globals(rt)[GO_ALLM].addr, first));
+	for (next = *first; next;) {
+		link = next + (gaddr_t)go_runtime_layout(rt)->f[GO_M_ALLLINK].offset;
+		assert_null(target_read_u64(t, link, &next));
+	}
+	*last = place_in_core(p, link);
+	go_process_close(process);
+	target_close(t);
+}
+
+static uint32_t threads_read(const struct pair *p)
+{
+	struct sampler_parts parts = { .clock = &system_clock };
+	struct go_process *process;
+	struct snapshot *snap;
+	uint32_t n;
+
+	assert_null(target_open_core(p->core_path, p->exe_path, &parts.target));
+	assert_null(go_process_open(parts.target, &(struct go_options){ .strict = true }, &process));
+	parts.runtime = go_process_runtime(process, 0);
+	assert_null(snapshot_take(&parts, CORE_TEXT_DEPTH, &snap));
+	n = snap->threads_held;
+	snapshot_free(snap);
+	go_process_close(process);
+	target_close(parts.target);
+	return n;
+}
+
+/* Each thread is read once, also where the last one leads back to the first. */
+static void test_endless_list(void **state)
+{
+	struct pair p;
+	gaddr_t first;
+	off_t last;
+	uint32_t n;
+
+	(void)state;
+	pair_open(&p, stems.gl_pathv[0]);
+	n = threads_read(&p);
+	assert_true(n > 0);
+	find_list(&p, &first, &last);
+	assert_int_equal(pwrite(p.core, &first, sizeof(first), last), sizeof(first));
+	assert_int_equal(threads_read(&p), n);
+	pair_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dumps),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_endless_list),
 	};
 
 	return cmocka_run_group_tests(tests, find_cores, forget_cores);
