@@ -59,7 +59,6 @@ static void add_files_note(struct buf *b, const struct mappings *maps)
 		buf_add(&paths, m->path, strlen(m->path) + 1);
 		n++;
 	}
-	buf_add(&paths, "", 0);
 	struct buf all;
 	buf_init(&all);
 	buf_add(&all, &n, 8);
