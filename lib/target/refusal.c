@@ -217,10 +217,16 @@ static struct error *why_no_ptrace(const struct refusal_facts *f, struct error *
 	return error_why(err, "this kernel, or the sandbox that plays it, has no ptrace as Linux has it");
 }
 
+/* The trial is on a child of our own, and so is run's: scope 1 lets a parent do that. */
+static struct error *why_yama_even_child(const struct refusal_facts *f, struct error *err)
+{
+	return f->yama_scope < 2 ? NULL : why_yama(f, err);
+}
+
 struct error *refusal_of_all(struct error *err, const struct refusal_facts *f)
 {
 	static struct error *(*const causes[])(const struct refusal_facts *f, struct error *err) = {
-		why_traced, why_no_ptrace, why_yama_off, why_yama, why_filter, why_module,
+		why_traced, why_no_ptrace, why_yama_off, why_yama_even_child, why_filter, why_module,
 	};
 
 	for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++)

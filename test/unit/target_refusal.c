@@ -147,6 +147,11 @@ static void nothing_may_be_traced(void **state)
 	f.place = PLACE_KUBERNETES;
 	expect_of_all(&f, "a seccomp filter on goprof forbids ptrace", "seccompProfile: {type: Unconfined}");
 	f.place = PLACE_HOST;
+	f.yama_scope = 1;	/* a parent may trace its child */
+	expect_of_all(&f, "a seccomp filter on goprof forbids ptrace", "outside of this sandbox");
+	f.our_seccomp = false;
+	expect_of_all(&f, "Operation not permitted", NULL);
+	f.our_seccomp = true;
 	f.yama_scope = 2;
 	expect_of_all(&f, "ptrace_scope is 2", "sudo sysctl kernel.yama.ptrace_scope=1");
 	f.our_caps = SYS_PTRACE_BIT;
