@@ -314,8 +314,11 @@ static void facility_fact(struct info *i, enum facility_id id, const struct faci
 	const struct facility_result *r = &v[id];
 	char step[WORD_MAX];
 
-	if (id > FACILITY_SEIZE && id <= FACILITY_DETACH && !v[FACILITY_SEIZE].ok)
-		fact(i, facility_name(id), "not tried: there is nothing to try it on");
+	if (r->untried)
+		fact(i, facility_name(id), "not tried: it needs %s", facility_name(
+		     v[FACILITY_SEIZE].ok ? FACILITY_INTERRUPT : FACILITY_SEIZE));
+	else if (r->errnum == ETIMEDOUT)
+		fact(i, facility_name(id), "not known: no answer in time, the machine may be busy");
 	else if (!r->ok)
 		fact(i, facility_name(id), "missing (%s): %s",
 		     r->errnum ? strerror(r->errnum) : "it answers, but not as it should", facility_loss(id));
@@ -335,12 +338,7 @@ static struct error *facility_facts(struct info *i)
 		return err;
 	for (int id = 0; id < FACILITY_COUNT; id++)
 		facility_fact(i, (enum facility_id)id, v);
-	for (int id = FACILITY_SEIZE; id <= FACILITY_DETACH; id++)
-		if (!v[id].ok)
-			return facility_explain(error_new(ERROR_FACILITY, "goprof cannot trace any process here (%s)",
-							  facility_name((enum facility_id)id)),
-						v[id].errnum);
-	return NULL;
+	return facility_judge(v);
 }
 
 /* ---- the command ---- */

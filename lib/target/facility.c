@@ -41,6 +41,9 @@ enum {
 	CLOCK_STEPS = CLOCK_NS / CLOCK_STEP_NS,
 };
 
+/* What a trial may say instead of an errno. */
+enum { WRONG_ANSWER = -1, NOT_TRIED = -2 };
+
 /* In the child's memory, at the same place as in ours. */
 static const uint64_t known_word = 0x676f70726f66a5a5;
 
@@ -98,7 +101,7 @@ static void trial_end(struct trial *t)
 		;
 }
 
-/* ---- the trials: 0, or the errno; -1 a wrong answer ---- */
+/* ---- the trials: 0, the errno, or one of the above ---- */
 
 static int failed(bool failure)
 {
@@ -126,7 +129,7 @@ static int try_interrupt(struct trial *t)
 	int status;
 
 	if (!t->seized)
-		return -1;
+		return NOT_TRIED;
 	if (ptrace(PTRACE_INTERRUPT, t->pid, NULL, NULL))
 		return errno;
 	do {
@@ -136,7 +139,7 @@ static int try_interrupt(struct trial *t)
 			return errno;
 		t->stopped = r == t->pid && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 		if (r)
-			return t->stopped ? 0 : -1;
+			return t->stopped ? 0 : WRONG_ANSWER;
 		nap(STEP_NS);
 	} while (system_clock.mono(&system_clock) < end);
 	return ETIMEDOUT;
@@ -147,12 +150,12 @@ static int try_registers(struct trial *t)
 	uint8_t raw[1024];
 	struct iovec iov = { raw, sizeof(raw) };
 
-	return t->stopped ? failed(ptrace(PTRACE_GETREGSET, t->pid, (void *)(uintptr_t)NT_PRSTATUS, &iov) != 0) : -1;
+	return t->stopped ? failed(ptrace(PTRACE_GETREGSET, t->pid, (void *)(uintptr_t)NT_PRSTATUS, &iov) != 0) : NOT_TRIED;
 }
 
 static int try_detach(struct trial *t)
 {
-	return t->stopped ? failed(ptrace(PTRACE_DETACH, t->pid, NULL, NULL) != 0) : -1;
+	return t->stopped ? failed(ptrace(PTRACE_DETACH, t->pid, NULL, NULL) != 0) : NOT_TRIED;
 }
 
 static int try_vm_read(struct trial *t)
@@ -162,7 +165,7 @@ static int try_vm_read(struct trial *t)
 
 	if (process_vm_readv(t->pid, &ours, 1, &theirs, 1, 0) < 0)
 		return errno;
-	return word == known_word ? 0 : -1;
+	return word == known_word ? 0 : WRONG_ANSWER;
 }
 
 static int try_proc_mem(struct trial *t)
@@ -172,7 +175,7 @@ static int try_proc_mem(struct trial *t)
 
 	if (fd < 0 || pread(fd, &word, sizeof(word), (off_t)(uintptr_t)&known_word) < 0)
 		return errno;
-	return word == known_word ? 0 : -1;
+	return word == known_word ? 0 : WRONG_ANSWER;
 }
 
 static ssize_t read_task_file(const struct trial *t, const char *name, char *buf, size_t cap)
@@ -192,7 +195,7 @@ static int try_syscall(struct trial *t)
 
 	if (n < 0)
 		return (int)-n;
-	return procfs_parse_syscall(buf, (size_t)n, &call) == TASK_RUNNING ? 0 : -1;
+	return procfs_parse_syscall(buf, (size_t)n, &call) == TASK_RUNNING ? 0 : WRONG_ANSWER;
 }
 
 /* It has run, so its time is not zero. Tried last but one: by then it has had the time. */
@@ -206,7 +209,7 @@ static int try_schedstat(struct trial *t)
 	if (n > 0 && procfs_parse_times(buf, (size_t)n, &times) && times.cpu_ns && times.slices)
 		return 0;
 	t->result[FACILITY_SCHEDSTAT].ns = PROCFS_TICK_NS;
-	return n < 0 ? (int)-n : -1;
+	return n < 0 ? (int)-n : WRONG_ANSWER;
 }
 
 /* The mapping of our own file, which is the child's as well; "start-end" as map_files names it. */
@@ -230,7 +233,7 @@ static int name_of_our_file(const struct trial *t, char *ret, size_t cap)
 	snprintf(ret, cap, "map_files/%llx-%llx", m ? (unsigned long long)m->start : 0,
 		 m ? (unsigned long long)m->end : 0);
 	mappings_deinit(&maps);
-	return m ? 0 : -1;
+	return m ? 0 : WRONG_ANSWER;
 }
 
 static int try_map_files(struct trial *t)
@@ -312,7 +315,7 @@ static int try_clock(struct trial *t)
 	} while (system_clock.mono(&system_clock) < end);
 	qsort(steps, n, sizeof(*steps), by_size);
 	t->result[FACILITY_CLOCK].ns = n ? steps[n / 2] : 0;
-	return n ? 0 : -1;
+	return n ? 0 : WRONG_ANSWER;
 }
 
 static const struct {
@@ -351,6 +354,7 @@ static void attempt(struct trial *t, enum facility_id id)
 	int r = table[id].attempt(t);
 
 	t->result[id].ok = r == 0;
+	t->result[id].untried = r == NOT_TRIED;
 	t->result[id].errnum = r > 0 ? r : 0;
 }
 
@@ -377,6 +381,18 @@ static bool is_traced(const struct trial *t)
 	return procfs_status_at(t->dir, "status", &st) && st.tracer && !t->seized;
 }
 
+struct error *facility_judge(const struct facility_result v[FACILITY_COUNT])
+{
+	int id = FACILITY_SEIZE;
+
+	while (id <= FACILITY_DETACH && v[id].ok)
+		id++;
+	if (id > FACILITY_DETACH || v[id].errnum == ETIMEDOUT)
+		return NULL;
+	return facility_explain(error_new(ERROR_FACILITY, "goprof cannot trace any process here (%s)",
+					  facility_name((enum facility_id)id)), v[id].errnum);
+}
+
 struct error *facility_check(void)
 {
 	struct facility_result result[FACILITY_COUNT] = { 0 };
@@ -385,16 +401,7 @@ struct error *facility_check(void)
 
 	if (nothing_to_try_on || is_traced(&t))
 		return NULL;
-	for (int id = FACILITY_SEIZE; id <= FACILITY_DETACH; id++) {
+	for (int id = FACILITY_SEIZE; id <= FACILITY_DETACH; id++)
 		attempt(&t, (enum facility_id)id);
-		if (result[id].ok)
-			continue;
-		/* Late is not never: the machine may be that busy, or we be throttled. */
-		if (result[id].errnum == ETIMEDOUT)
-			return NULL;
-		return facility_explain(error_new(ERROR_FACILITY, "goprof cannot trace any process here (%s)",
-						  facility_name((enum facility_id)id)),
-					result[id].errnum);
-	}
-	return NULL;
+	return facility_judge(result);
 }

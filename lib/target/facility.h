@@ -32,11 +32,12 @@ enum facility_id {
 
 struct facility_result {
 	bool ok;
+	bool untried;		/* not ok, because what it needs failed before; errnum is 0 */
 	int errnum;		/* of the call that failed; 0: it gave a wrong answer */
 	uint64_t ns;		/* FACILITY_CLOCK, FACILITY_SCHEDSTAT: the steps in which it moves; 0 unknown */
 };
 
-/* "ptrace: seize" */
+/* "ptrace seize" */
 const char *facility_name(enum facility_id id);
 /* What goes without it: "no stacks of running goroutines" */
 const char *facility_loss(enum facility_id id);
@@ -48,8 +49,14 @@ const char *facility_loss(enum facility_id id);
 struct error *facility_test(struct facility_result ret[FACILITY_COUNT]);
 
 /*
+ * Is there something among them without which nothing goes? ERROR_FACILITY names the cause that was
+ * found and what helps. A thread that was only late to stop is no reason: the machine may be that busy.
+ */
+struct error *facility_judge(const struct facility_result v[FACILITY_COUNT]);
+
+/*
  * The one that nothing goes without: may goprof stop a thread and let it go? Some milliseconds.
- * ERROR_FACILITY names the cause that was found and what helps. When no child can be had to try it on,
+ * Errors as of facility_judge. When no child can be had to try it on,
  * nothing is known and nothing refused.
  */
 struct error *facility_check(void);

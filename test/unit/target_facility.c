@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,12 +59,14 @@ static void what_is_needed_is_there(void **state)
 	assert_int_equal(errno, ECHILD);
 }
 
-/* From here on a call fails with that errno, in this process and in its children. */
-static int forbid(int call, int errnum)
+/* From here on a call (with that first argument; -1 any) fails with that errno, in this process and in its children. */
+static int forbid(int call, int argument, int errnum)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | (argument < 0 ? BPF_JGE : BPF_JEQ) | BPF_K, argument < 0 ? 0 : (uint32_t)argument, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)errnum),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -73,9 +76,9 @@ static int forbid(int call, int errnum)
 }
 
 struct forbidden {
-	int call, errnum;
-	enum facility_id id;
-	const char *why;	/* of facility_check; NULL: it finds nothing */
+	int call, argument, errnum;
+	enum facility_id id, last;	/* what fails, and up to which nothing could be tried */
+	const char *why;		/* of facility_check; NULL: it finds nothing */
 };
 
 /* What a child says of itself behind a filter: 0 all as it should be, else the number of the complaint. */
@@ -85,20 +88,23 @@ static int behind_a_filter(struct child_shared *s, void *arg)
 	struct facility_result v[FACILITY_COUNT];
 
 	s->ready = 1;
-	if (forbid(f->call, f->errnum))
+	if (forbid(f->call, f->argument, f->errnum))
 		return 77;
 	_cleanup_error_ struct error *err = facility_check();
 	if (!err != !f->why)
 		return 1;
-	if (err && (err->kind != ERROR_FACILITY || !err->why || !strstr(err->why, f->why)))
+	if (err && (err->kind != ERROR_FACILITY || !err->why || !strstr(err->why, f->why) ||
+		    !strstr(err->what, facility_name(f->id))))
 		return 2;
 	if (facility_test(v))
 		return 3;
 	for (int id = 0; id < FACILITY_COUNT; id++) {
-		bool hit = id == (int)f->id || (f->id == FACILITY_SEIZE && id <= FACILITY_DETACH);
+		bool untried = id > (int)f->id && id <= (int)f->last;
 
-		if (v[id].ok == hit)
+		if (v[id].ok == (id == (int)f->id || untried))
 			return 10 + id;
+		if (v[id].untried != untried)
+			return 30 + id;
 	}
 	return v[f->id].errnum == f->errnum ? 0 : 4;
 }
@@ -106,11 +112,13 @@ static int behind_a_filter(struct child_shared *s, void *arg)
 static void a_filter_is_named(void **state)
 {
 	static struct forbidden v[] = {
-		{ SYS_ptrace, EPERM, FACILITY_SEIZE, "seccomp filter" },
-		{ SYS_ptrace, ENOSYS, FACILITY_SEIZE, "no ptrace as Linux has it" },
-		{ SYS_process_vm_readv, EPERM, FACILITY_VM_READ, NULL },
-		{ SYS_pidfd_open, ENOSYS, FACILITY_PIDFD, NULL },
-		{ SYS_perf_event_open, EPERM, FACILITY_PERF, NULL },
+		{ SYS_ptrace, -1, EPERM, FACILITY_SEIZE, FACILITY_DETACH, "seccomp filter" },
+		{ SYS_ptrace, -1, ENOSYS, FACILITY_SEIZE, FACILITY_DETACH, "no ptrace as Linux has it" },
+		{ SYS_ptrace, PTRACE_INTERRUPT, EPERM, FACILITY_INTERRUPT, FACILITY_DETACH, "seccomp filter" },
+		{ SYS_ptrace, PTRACE_GETREGSET, EPERM, FACILITY_REGISTERS, FACILITY_REGISTERS, "seccomp filter" },
+		{ SYS_process_vm_readv, -1, EPERM, FACILITY_VM_READ, FACILITY_VM_READ, NULL },
+		{ SYS_pidfd_open, -1, ENOSYS, FACILITY_PIDFD, FACILITY_PIDFD, NULL },
+		{ SYS_perf_event_open, -1, EPERM, FACILITY_PERF, FACILITY_PERF, NULL },
 	};
 
 	(void)state;
@@ -127,12 +135,28 @@ static void a_filter_is_named(void **state)
 	}
 }
 
+/* A child that did not come to its stop in time says nothing of what is permitted. */
+static void late_is_not_never(void **state)
+{
+	struct facility_result v[FACILITY_COUNT] = { [FACILITY_SEIZE] = { .ok = true } };
+
+	(void)state;
+	v[FACILITY_INTERRUPT].errnum = ETIMEDOUT;
+	v[FACILITY_REGISTERS].untried = v[FACILITY_DETACH].untried = true;
+	assert_null(facility_judge(v));
+	v[FACILITY_INTERRUPT].errnum = EPERM;
+	_cleanup_error_ struct error *err = facility_judge(v);
+	assert_non_null(err);
+	assert_string_equal(err->what, "goprof cannot trace any process here (ptrace interrupt)");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_row_has_its_words),
 		cmocka_unit_test(what_is_needed_is_there),
 		cmocka_unit_test(a_filter_is_named),
+		cmocka_unit_test(late_is_not_never),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
