@@ -133,6 +133,8 @@ static bool take_signals(struct attach *a)
 
 	signals_take(&a->signals, 0, &news);
 	stop_requests += (int)news.stops;
+	if (news.continued)
+		session_continued(a->session);
 	if (news.close_window)
 		session_close_window(a->session);
 	a->suspend |= news.suspend;

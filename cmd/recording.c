@@ -16,12 +16,15 @@
 #include "cmd/options.h"
 #include "cmd/outputs.h"
 #include "cmd/command.h"
+#include "cmd/signals.h"
 #include "export/export.h"
 #include "go/go.h"
 #include "target/target.h"
 
-/* Between two ticks: a busy machine makes them late, but not that late. */
+/* Less than that is within what a busy machine does to a tick, and not worth a cut. */
 #define STALLED_NS (2ull * NSEC_PER_SEC)
+/* The service takes no longer window. */
+#define WINDOW_LONGEST_NS (30ull * NSEC_PER_SEC)
 
 struct recording {
 	struct recording_parts parts;
@@ -32,7 +35,8 @@ struct recording {
 	struct aggregate *aggregate;
 	bool outputs_begun;
 	uint64_t start;			/* CLOCK_MONOTONIC; later by all pauses */
-	uint64_t returned;		/* when the last tick was over */
+	uint64_t returned;		/* when the last tick, or another work of ours, was over */
+	bool continued;			/* SIGCONT was taken since then */
 	uint32_t looked;		/* ticks that were done */
 	uint32_t ticks;			/* of closed windows */
 };
@@ -40,6 +44,27 @@ struct recording {
 static uint64_t now(const struct recording *r)
 {
 	return r->parts.clock->mono(r->parts.clock);
+}
+
+bool recording_was_stopped(uint64_t gap_ns, uint64_t window_ns, bool continued)
+{
+	return gap_ns > STALLED_NS &&
+	       (continued || gap_ns > WINDOW_LONGEST_NS || window_ns > WINDOW_LONGEST_NS);
+}
+
+/* Since then; 0 is never. */
+static bool was_stopped(const struct recording *r, uint64_t since)
+{
+	uint64_t t = now(r);
+
+	return since && since < t &&
+	       recording_was_stopped(t - since, profile_window_age(r->profile, t),
+				     r->continued || signals_continued());
+}
+
+static bool sampler_was_stopped(void *ctx, uint64_t since)
+{
+	return was_stopped(ctx, since);
 }
 
 static struct error *begin_outputs(struct recording *r)
@@ -64,6 +89,7 @@ static struct error *begin_parts(struct recording *r)
 		.rate_hz = (uint32_t)p->options->rate, .depth = (uint32_t)p->options->depth,
 		.system = p->options->system, .native = !p->options->no_native,
 		.seed = p->clock->mono(p->clock) ^ (uint64_t)target_pid(p->target) << 32,
+		.was_stopped = sampler_was_stopped, .ctx = r,
 	};
 	struct error *err = recording_meta(p, &r->arena, &r->meta);
 
@@ -152,7 +178,11 @@ static struct error *end_window(struct recording *r, uint64_t end)
 
 struct error *recording_close_window(struct recording *r)
 {
-	return end_window(r, now(r));
+	struct error *err = end_window(r, now(r));
+
+	/* A slow output is no stop. */
+	r->returned = now(r);
+	return err;
 }
 
 void recording_pause(struct recording *r)
@@ -177,12 +207,13 @@ struct error *recording_resume(struct recording *r, uint64_t paused_at)
 	paused = profile_skip(r->profile, now(r));
 	profile_health_add(r->profile, HEALTH_PAUSED, paused);
 	r->start += paused;
+	r->returned = now(r);
 	return err;
 }
 
-static bool is_long_ago(const struct recording *r, uint64_t t)
+void recording_continued(struct recording *r)
 {
-	return t && now(r) - t > STALLED_NS;
+	r->continued = true;
 }
 
 static struct error *tick(struct recording *r, enum sampler_event *ret)
@@ -190,12 +221,12 @@ static struct error *tick(struct recording *r, enum sampler_event *ret)
 	struct error *err = NULL;
 
 	/* Stopped without a word before (SIGSTOP): since the last tick, in its sleep, or in the middle of it. */
-	if (is_long_ago(r, r->returned))
+	if (was_stopped(r, r->returned))
 		err = recording_resume(r, r->returned);
 	if (!err)
 		err = sampler_tick(r->sampler, ret);
 	if (!err && (*ret == SAMPLER_STALLED ||
-		     (*ret == SAMPLER_TICKED && is_long_ago(r, sampler_last_tick(r->sampler))))) {
+		     (*ret == SAMPLER_TICKED && was_stopped(r, sampler_last_tick(r->sampler))))) {
 		*ret = SAMPLER_TICKED;
 		return recording_resume(r, sampler_last_tick(r->sampler));
 	}
@@ -213,6 +244,7 @@ struct error *recording_tick(struct recording *r, enum sampler_event *ret)
 	struct error *err = tick(r, ret);
 
 	r->returned = now(r);
+	r->continued = false;
 	return err;
 }
 

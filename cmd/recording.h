@@ -50,6 +50,16 @@ struct error *recording_close_window(struct recording *r);
 void recording_pause(struct recording *r);
 struct error *recording_resume(struct recording *r, uint64_t paused_at);
 
+/* A SIGCONT was taken since the last tick. */
+void recording_continued(struct recording *r);
+
+/*
+ * How long nothing was done, how long the window would be with that time in it, and whether SIGCONT came
+ * meanwhile: was goprof stopped? Many new goroutines or a starved machine make a long gap as well, but send
+ * no signal; what they take belongs to the profile, unless no window could hold it.
+ */
+bool recording_was_stopped(uint64_t gap_ns, uint64_t window_ns, bool continued);
+
 uint64_t recording_age(const struct recording *r);	/* ns since it began, without pauses */
 uint32_t recording_ticks(const struct recording *r);	/* done so far */
 uint32_t recording_goroutines(const struct recording *r);

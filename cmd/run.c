@@ -170,6 +170,8 @@ static void take_signals(struct run *r)
 	struct signals_news news;
 
 	signals_take(&r->signals, r->pid, &news);
+	if (news.continued)
+		session_continued(r->session);
 	if (news.suspend) {
 		r->suspend = true;
 		r->suspend_asked = now();

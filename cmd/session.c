@@ -334,6 +334,12 @@ void session_close_window(struct session *s)
 	session_stop(s);
 }
 
+void session_continued(struct session *s)
+{
+	if (s->recording)
+		recording_continued(s->recording);
+}
+
 void session_suspend(struct session *s)
 {
 	uint64_t since = now();

@@ -59,6 +59,8 @@ enum session_phase session_phase(const struct session *s);
 void session_close_window(struct session *s);
 /* Stops goprof itself, as its own Ctrl-Z would, and comes back when it goes on; that time is left out. */
 void session_suspend(struct session *s);
+/* SIGCONT came: if a long time has passed unseen since the last step, goprof was stopped in it. */
+void session_continued(struct session *s);
 /* Ends the recording, if there is one; the phase becomes OVER. */
 void session_stop(struct session *s);
 

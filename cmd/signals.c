@@ -5,7 +5,7 @@
  *		come to both, so the child must not get it twice. SIGCHLD and SIGPIPE are ours; faults
  *		are never blocked.
  *	attach	INT, TERM, HUP end the profile, USR1 closes the window, TSTP suspends once no
- *		thread of the target is held.
+ *		thread of the target is held, CONT tells that there was a stop.
  *
  * Upstream: signal(7), signalfd(2) (a blocked signal is queued even where it is ignored).
  */
@@ -21,7 +21,7 @@
 static const int never[] = {
 	SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGCHLD, SIGPIPE,
 };
-static const int attach_set[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP };
+static const int attach_set[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP, SIGCONT };
 
 #define COUNT(v) (sizeof(v) / sizeof((v)[0]))
 
@@ -87,8 +87,10 @@ static void take_one(const struct signals *s, pid_t child, const struct signalfd
 		hand_on(child, si);
 	if (is_suspend(sig))
 		ret->suspend = true;
-	if (sig == SIGCONT)
+	if (sig == SIGCONT) {
 		ret->suspend = false;
+		ret->continued = true;
+	}
 	if (sig == SIGUSR1)
 		ret->close_window = true;
 	if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
@@ -102,6 +104,13 @@ void signals_take(const struct signals *s, pid_t child, struct signals_news *ret
 	*ret = (struct signals_news){ 0 };
 	while (read(s->fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
 		take_one(s, child, &si, ret);
+}
+
+bool signals_continued(void)
+{
+	sigset_t set;
+
+	return sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1;
 }
 
 void signals_suspend(void)

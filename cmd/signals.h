@@ -14,7 +14,7 @@
 
 enum signals_for {
 	SIGNALS_RUN,	/* every signal that can be handed on */
-	SIGNALS_ATTACH,	/* those that end a profile or close a window, and Ctrl-Z */
+	SIGNALS_ATTACH,	/* those that end a profile or close a window, Ctrl-Z and its end */
 };
 
 struct signals {
@@ -29,6 +29,7 @@ struct signals_news {
 	unsigned int stops;	/* Ctrl-C, SIGTERM or SIGHUP: wishes to end */
 	bool close_window;	/* SIGUSR1 */
 	bool suspend;		/* Ctrl-Z or its like reached goprof */
+	bool continued;		/* SIGCONT: goprof was stopped, in whatever way, and is back */
 };
 
 /*
@@ -36,6 +37,9 @@ struct signals_news {
  * what the terminal sent has reached it already, being in the same group.
  */
 void signals_take(const struct signals *s, pid_t child, struct signals_news *ret);
+
+/* SIGCONT has come since signals_take; it is left for the next one. */
+bool signals_continued(void);
 
 /* Stops goprof itself as Ctrl-Z would; returns when it is continued. */
 void signals_suspend(void);

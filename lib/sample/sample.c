@@ -18,7 +18,6 @@
 
 enum {
 	LATE_NS = 200 * NSEC_PER_USEC,	/* a tick later than this gives no valid looks by itself */
-	STALLED_S = 2,			/* a busy machine makes ticks late, but not that late */
 	COLLECT_NS = 1 * NSEC_PER_MSEC,	/* how long a tick waits for its threads once all else is read */
 };
 
@@ -233,7 +232,7 @@ struct error *sampler_tick(struct sampler *s, enum sampler_event *ret)
 	if (!sleep_to_tick(s))
 		return NULL;
 	now = reader_now(&s->reader);
-	if (now - s->deadline > (uint64_t)STALLED_S * NSEC_PER_SEC && s->tick) {
+	if (s->tick && s->options.was_stopped && s->options.was_stopped(s->options.ctx, s->deadline)) {
 		timely_leave(&s->timely);
 		*ret = SAMPLER_STALLED;
 		return NULL;

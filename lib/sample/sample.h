@@ -23,6 +23,9 @@ struct sampler_options {
 	bool system;			/* keep the runtime's own goroutines */
 	bool native;			/* walk C code frame by frame; else one frame stands for it */
 	uint64_t seed;			/* of the tick's jitter and the audit; tests fix it */
+	/* Asked before each tick: was goprof stopped since (CLOCK_MONOTONIC)? NULL: it never is. */
+	bool (*was_stopped)(void *ctx, uint64_t since);
+	void *ctx;
 };
 
 struct sampler;
@@ -44,7 +47,7 @@ enum sampler_event {
 	SAMPLER_TICKED,
 	SAMPLER_EXECED,		/* same pid, another program: open it anew */
 	SAMPLER_ENDED,		/* the target is gone */
-	SAMPLER_STALLED,	/* goprof did not run for seconds: no tick was done, call sampler_skip */
+	SAMPLER_STALLED,	/* goprof was stopped (options.was_stopped): no tick was done, call sampler_skip */
 };
 
 /*
