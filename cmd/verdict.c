@@ -128,7 +128,8 @@ static double judge_unseen(const struct summary *s, char buf[static VERDICT_TEXT
 	if (s->health[HEALTH_CPU_PROCESS] < NSEC_PER_SEC / 2)
 		return 0;
 	if (denied > busy)
-		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack (%s times goprof was not permitted to hold a thread)",
+		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack (%s times a thread might not be held, "
+			 "or was held from outside this container)",
 			 percent_text(share, 1, 1, a), count_text(denied, b));
 	else if (busy)
 		snprintf(buf, VERDICT_TEXT, "%s of CPU time without a stack (%s times another tracer held a thread)",

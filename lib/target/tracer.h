@@ -89,7 +89,7 @@ enum capture_status {
 	CAPTURE_OK,
 	CAPTURE_GONE,		/* the thread ended first */
 	CAPTURE_BUSY,		/* somebody else traces it (EPERM) */
-	CAPTURE_DENIED,		/* nobody does, but we may not (any more): EPERM as well */
+	CAPTURE_DENIED,		/* we may not (any more), or a tracer outside of our pid namespace has it: EPERM as well */
 };
 
 struct capture {

@@ -84,7 +84,8 @@ static bool has_tracer(pid_t tid)
 
 /*
  * EPERM has three meanings: somebody else traces it; it has ended, but nobody has waited for it yet; we
- * may not. The last one is believed only when it holds twice, as a tracer may just have left.
+ * may not. The last one is believed only when it holds twice, as a tracer may just have left. A tracer
+ * outside of our pid namespace has no number here: it is seen only while it holds the thread.
  */
 static enum capture_status seize_refused(struct tracer *tr, const struct slot *s, int *errnum)
 {
@@ -94,7 +95,7 @@ static enum capture_status seize_refused(struct tracer *tr, const struct slot *s
 		state = target_tid_state(s->target, s->capture.tid);
 		if (!state || state == 'Z' || state == 'X')
 			return CAPTURE_GONE;
-		if (has_tracer(s->capture.tid))
+		if (state == 't' || has_tracer(s->capture.tid))
 			return CAPTURE_BUSY;
 		if (tries)
 			return CAPTURE_DENIED;
