@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static uint64_t own_pid_ns(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
-/* "PID NAMESPACE": its holder's pid; 0 when it has not written it yet, or lives in another namespace. */
+/* "PID NAMESPACE": its holder's pid, which may be the last holder's; 0: not written, or of another namespace. */
 static pid_t read_holder(int fd)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -177,14 +178,44 @@ static struct error *held_by(pid_t pid, pid_t holder)
 	struct error *err = error_new(ERROR_TRACED, "cannot attach to %d: another goprof records it already", pid);
 
 	if (!holder)
-		return error_why(err, "one recording of a process at a time; that goprof is in another container");
+		return error_why(err, "one recording of a process at a time; that goprof cannot be seen "
+				 "from here (it may be in another container)");
 	return error_todo(error_why(err, "one recording of a process at a time; that is goprof's pid %d", holder),
 			  "kill -INT %d    ends that one and writes its profile", holder);
+}
+
+static bool is_dead(pid_t pid)
+{
+	return kill(pid, 0) && errno == ESRCH;
+}
+
+/*
+ * As lock_file. A lock that is in use and names a dead process is about to be taken away by a sweep, or its
+ * new holder has not written its name yet: that is waited for. *holder is 0 when nobody can be named.
+ */
+static int lock_or_holder(int folder, const char *name, int *fd, pid_t *holder)
+{
+	for (int i = 0; ; i++) {
+		int r = lock_file(folder, name, O_CREAT, fd);
+
+		if (r != EWOULDBLOCK || *fd < 0)
+			return r;
+		*holder = read_holder(*fd);
+		bool dead = *holder && is_dead(*holder);
+		if (*holder && !dead)
+			return r;
+		*holder = 0;
+		if (!dead || i == TRIES)
+			return r;
+		close(*fd);
+		*fd = -1;
+	}
 }
 
 static struct error *take_in(int folder, const char *name, pid_t pid, struct target_lock **ret)
 {
 	struct target_lock *l = calloc(1, sizeof(*l));
+	pid_t holder = 0;
 	int r;
 
 	if (!l)
@@ -192,13 +223,13 @@ static struct error *take_in(int folder, const char *name, pid_t pid, struct tar
 	*l = (struct target_lock){ .folder = folder, .fd = -1 };
 	snprintf(l->name, sizeof(l->name), "%s%s", name, suffix);
 	sweep(folder);
-	r = lock_file(folder, l->name, O_CREAT, &l->fd);
+	r = lock_or_holder(folder, l->name, &l->fd, &holder);
 	if (r == 0) {
 		write_holder(l->fd);
 		*ret = l;
 		return NULL;
 	}
-	struct error *err = r == EWOULDBLOCK && l->fd >= 0 ? held_by(pid, read_holder(l->fd)) : NULL;
+	struct error *err = r == EWOULDBLOCK && l->fd >= 0 ? held_by(pid, holder) : NULL;
 	if (!err)
 		log_info("lock", "no lock for %d: %s", pid, strerror(r));
 	if (l->fd >= 0)

@@ -152,6 +152,64 @@ static void death_lets_go(void **state)
 	unmake(&p);
 }
 
+/* A sweep that has locked what a dead goprof left, and loses its core before it has taken it away. */
+static int child_sweeps(struct child_shared *s, void *arg)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/1-2-3.lock", ((struct place *)arg)->folder);
+	int fd = open(path, O_RDWR);
+	s->errors = fd < 0 || flock(fd, LOCK_EX | LOCK_NB);
+	s->ready = 1;
+	test_sleep_us(20000);
+	if (!s->value[0])	/* else it never comes to it */
+		unlink(path);
+	while (s->value[0] && !s->stop)
+		test_sleep_us(1000);
+	return 0;
+}
+
+static void left_behind(const struct place *p, pid_t holder)
+{
+	char path[160];
+	struct stat ns;
+
+	snprintf(path, sizeof(path), "%s/1-2-3.lock", p->folder);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(stat("/proc/self/ns/pid", &ns), 0);
+	fprintf(f, "%d %llu\n", holder, (unsigned long long)ns.st_ino);
+	fclose(f);
+}
+
+static void the_dead_hold_nothing(void **state)
+{
+	struct test_child c;
+	struct place p;
+	struct target_lock *l = NULL;
+
+	(void)state;
+	make(&p);
+	target_lock_free(have(&p, "5-6-7"));	/* makes the folder */
+	child_start(&c, child_holds, &p);
+	pid_t dead = c.pid;
+	child_kill(&c);
+	left_behind(&p, dead);
+	child_start(&c, child_sweeps, &p);
+	assert_int_equal(c.shared->errors, 0);
+	target_lock_free(have(&p, "1-2-3"));
+	child_stop(&c);
+
+	left_behind(&p, dead);
+	child_start(&c, child_sweeps, &p);
+	c.shared->value[0] = 1;
+	_cleanup_error_ struct error *err = lock_take_in(p.folder, "1-2-3", 4711, &l);
+	assert_int_equal(err->kind, ERROR_TRACED);
+	assert_null(err->todo);		/* nobody is told to kill that number */
+	child_stop(&c);
+	unmake(&p);
+}
+
 /* Counts up a number in a file, read and written apart: two at once would lose counts. */
 static int child_contends(struct child_shared *s, void *arg)
 {
@@ -257,6 +315,7 @@ int main(void)
 		cmocka_unit_test(one_at_a_time),
 		cmocka_unit_test(strange_numbers_are_not_told),
 		cmocka_unit_test(death_lets_go),
+		cmocka_unit_test(the_dead_hold_nothing),
 		cmocka_unit_test(never_two),
 		cmocka_unit_test(nobody_is_in_the_way),
 	};
