@@ -2,21 +2,18 @@
  * dwarf_layout.c: members of structs from DWARF, through libdw.
  *
  * Versions 4 and 5 and both ways of compressing sections are libdw's business. Types of a Go program
- * stand directly below their compilation unit. The file is read, never mapped, through a descriptor
- * of its own, and everything is freed at the end. Loops are bounded by the number of entries, memory
- * by the size that the sections say they have when they are unpacked.
+ * stand directly below their compilation unit. Everything is freed at the end. Loops are bounded by
+ * the number of entries, memory by the limit for the sections (dwarf_file.c).
  *
  * Must not know Go. Upstream: DWARF 5, chapters 5.7 (structures) and 7.27 (names and forms).
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <fcntl.h>
-#include <gelf.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "image/dwarf_file.h"
 #include "image/dwarf_layout.h"
-#include "image/image_impl.h"
 
 enum {
 	TYPES_MAX = 1 << 22,	/* entries looked at below all units */
@@ -24,75 +21,7 @@ enum {
 	NESTED_MAX = 8,		/* typedefs and qualifiers around a type */
 };
 
-static const uint64_t info_max = 1ull << 30;	/* unpacked */
-
-static void elf_cleanup(Elf **e)
-{
-	if (*e)
-		(void)elf_end(*e);
-}
-
-static void dwarf_cleanup(Dwarf **d)
-{
-	if (*d)
-		(void)dwarf_end(*d);
-}
-
-/* ---- how much there is ---- */
-
-/* What a section takes when it is unpacked. The old form says so in its own header, big endian. */
-static uint64_t unpacked_size(Elf_Scn *scn, const GElf_Shdr *h, const char *name)
-{
-	GElf_Chdr c;
-	Elf_Data *raw;
-	uint64_t size = 0;
-
-	if (h->sh_flags & SHF_COMPRESSED)
-		return gelf_getchdr(scn, &c) ? c.ch_size : UINT64_MAX;
-	if (strncmp(name, ".zdebug_", strlen(".zdebug_")) != 0)
-		return h->sh_size;
-	raw = elf_rawdata(scn, NULL);
-	if (!raw || raw->d_size < 12 || memcmp(raw->d_buf, "ZLIB", 4) != 0)
-		return UINT64_MAX;
-	for (int i = 4; i < 12; i++)
-		size = size << 8 | ((const uint8_t *)raw->d_buf)[i];
-	return size;
-}
-
-static bool is_debug(const char *name)
-{
-	return strncmp(name, ".debug_", strlen(".debug_")) == 0 || strncmp(name, ".zdebug_", strlen(".zdebug_")) == 0;
-}
-
-static bool is_info(const char *name)
-{
-	return strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0;
-}
-
-/* Is there debug information, and not too much of it? */
-static struct error *debug_sections(Elf *elf)
-{
-	size_t names;
-	uint64_t total = 0;
-	bool has_info = false;
-
-	if (elf_getshdrstrndx(elf, &names))
-		return &err_notfound;
-	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
-		GElf_Shdr h;
-		const char *name = gelf_getshdr(scn, &h) ? elf_strptr(elf, names, h.sh_name) : NULL;
-		uint64_t size;
-
-		if (!name || !is_debug(name))
-			continue;
-		has_info |= is_info(name);
-		size = unpacked_size(scn, &h, name);
-		if (size > info_max || total + size > info_max)
-			return error_new(ERROR_UNSUPPORTED, "its debug information is too large");
-		total += size;
-	}
-	return has_info ? NULL : &err_notfound;
-}
+static const struct dwarf_limit limit = { .bytes = 1ull << 30, .line_factor = 1 };
 
 /* ---- types ---- */
 
@@ -251,22 +180,13 @@ static struct error *types_walk(Dwarf *dwarf, struct type_walk *w)
 
 struct error *image_dwarf_members(struct image *img, struct dwarf_member *v, size_t n)
 {
-	_cleanup_close_ int fd = img->cache.fd >= 0 ? fcntl(img->cache.fd, F_DUPFD_CLOEXEC, 0) : -1;
-	_cleanup_(elf_cleanup) Elf *elf = NULL;
-	_cleanup_(dwarf_cleanup) Dwarf *dwarf = NULL;
+	_cleanup_(dwarf_file_close) struct dwarf_file file = { .fd = -1 };
 	struct type_walk w = { .v = v, .n = n, .left = count_structs(v, n) };
 	struct error *err;
+	uint64_t bytes;
 
 	for (size_t i = 0; i < n; i++)
 		v[i].offset = -1;
-	if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE)
-		return &err_notfound;
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf)
-		return &err_notfound;
-	err = debug_sections(elf);
-	if (err)
-		return err;
-	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	return dwarf ? types_walk(dwarf, &w) : &err_corrupt;
+	err = dwarf_file_open(img, &limit, &file, &bytes);
+	return err ? err : types_walk(file.dwarf, &w);
 }

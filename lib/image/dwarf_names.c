@@ -1,121 +1,51 @@
 /*
- * dwarf_names.c: functions, lines and inlined calls of C code, by libdw. The only file that knows it.
+ * dwarf_names.c: functions, lines and inlined calls of C code, by libdw.
  *
- * libdw reads all debug sections into memory as soon as it is asked for one, uncompressed. So their
- * sizes are added up before; what is too much stays closed, and the names come from symbols alone.
- * It reads by pread, not through a mapping: a file that is cut short meanwhile gives no answer
- * instead of a SIGBUS.
+ * What is too large for the limit (dwarf_file.c) stays closed, and the names come from symbols alone.
  *
  * Upstream: DWARF 4 and 5; elfutils libdw.h.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "image/code_names.h"
-#include "image/image_impl.h"
+#include "image/dwarf_file.h"
 
 enum {
 	UNITS_MAX = 8192,	/* looked through where the file has no index of addresses */
-	NAME_BYTES = 16,	/* of a section's name that are looked at */
+	LINE_FACTOR = 8,	/* a row takes 40 bytes in memory, and most take three to five in the file */
 };
 
 struct dwarf_names {
-	int fd;
-	Elf *elf;
-	Dwarf *dwarf;
+	struct dwarf_file file;
 };
-
-/* ---- how much it would take ---- */
-
-/* Bytes that one section takes in memory; 0 when it is none of DWARF's. */
-static uint64_t section_bytes(struct image *img, const Elf64_Shdr *names, const Elf64_Shdr *s)
-{
-	static const char prefix[] = ".debug_", old_prefix[] = ".zdebug_";
-	char name[NAME_BYTES] = "";
-	Elf64_Chdr compressed;
-
-	if (s->sh_type != SHT_PROGBITS || s->sh_name >= names->sh_size ||
-	    !block_cache_read(&img->cache, names->sh_offset + s->sh_name, name, sizeof(name)))
-		return 0;
-	/* Compressed in the old way: the size is not worth the reading, ten to one is the worst. */
-	if (!strncmp(name, old_prefix, sizeof(old_prefix) - 1))
-		return s->sh_size > UINT64_MAX / 10 ? UINT64_MAX : s->sh_size * 10;
-	if (strncmp(name, prefix, sizeof(prefix) - 1))
-		return 0;
-	if (s->sh_flags & SHF_COMPRESSED)
-		return image_read_file(img, s->sh_offset, &compressed, sizeof(compressed)) ?
-		       compressed.ch_size : UINT64_MAX;
-	return s->sh_size;
-}
-
-static uint64_t all_bytes(struct image *img)
-{
-	Elf64_Shdr names, s;
-	uint64_t sum = 0;
-
-	if (!image_section(img, img->header.e_shstrndx, &names) || names.sh_offset > INT64_MAX)
-		return 0;
-	for (uint64_t i = 0; image_section(img, i, &s); i++)
-		if (s.sh_offset > INT64_MAX || __builtin_add_overflow(sum, section_bytes(img, &names, &s), &sum))
-			return UINT64_MAX;
-	return sum;
-}
 
 /* ---- life ---- */
 
-static struct error *begin(struct dwarf_names *dn, struct image *img)
-{
-	if (img->cache.fd < 0)
-		return &err_notfound;
-	dn->fd = fcntl(img->cache.fd, F_DUPFD_CLOEXEC, 3);
-	if (dn->fd < 0)
-		return &err_notfound;
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return &err_notfound;
-	dn->elf = elf_begin(dn->fd, ELF_C_READ, NULL);
-	if (!dn->elf)
-		return &err_notfound;
-	dn->dwarf = dwarf_begin_elf(dn->elf, DWARF_C_READ, NULL);
-	return dn->dwarf ? NULL : &err_notfound;
-}
-
 struct error *dwarf_names_open(struct image *img, uint64_t max_bytes, struct dwarf_names **ret, uint64_t *bytes)
 {
-	uint64_t need = img->in_memory ? 0 : all_bytes(img);
-	struct dwarf_names *dn;
-	struct error *err;
+	const struct dwarf_limit limit = { .bytes = max_bytes, .line_factor = LINE_FACTOR };
+	struct dwarf_names *dn = calloc(1, sizeof(*dn));
+	struct error *err = dn ? dwarf_file_open(img, &limit, &dn->file, bytes) : &err_nomem;
 
-	if (!need || need > max_bytes)
-		return &err_notfound;
-	dn = calloc(1, sizeof(*dn));
-	if (!dn)
-		return &err_nomem;
-	dn->fd = -1;
-	err = begin(dn, img);
-	if (err) {
-		dwarf_names_close(dn);
-		return err;
+	if (!err) {
+		*ret = dn;
+		return NULL;
 	}
-	*bytes = need;
-	*ret = dn;
-	return NULL;
+	free(dn);
+	if (err == &err_nomem)
+		return err;
+	error_free(err);
+	return &err_notfound;
 }
 
 void dwarf_names_close(struct dwarf_names *dn)
 {
 	if (!dn)
 		return;
-	if (dn->dwarf)
-		dwarf_end(dn->dwarf);
-	if (dn->elf)
-		elf_end(dn->elf);
-	if (dn->fd >= 0)
-		close(dn->fd);
+	dwarf_file_close(&dn->file);
 	free(dn);
 }
 
@@ -127,9 +57,9 @@ static bool unit_find(struct dwarf_names *dn, Dwarf_Addr pc, Dwarf_Die *ret)
 	Dwarf_CU *cu = NULL;
 	int n = 0;
 
-	if (dwarf_addrdie(dn->dwarf, pc, ret))
+	if (dwarf_addrdie(dn->file.dwarf, pc, ret))
 		return true;
-	while (n++ < UNITS_MAX && dwarf_get_units(dn->dwarf, cu, &cu, NULL, NULL, ret, NULL) == 0)
+	while (n++ < UNITS_MAX && dwarf_get_units(dn->file.dwarf, cu, &cu, NULL, NULL, ret, NULL) == 0)
 		if (dwarf_haspc(ret, pc) == 1)
 			return true;
 	return false;

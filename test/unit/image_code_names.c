@@ -311,6 +311,169 @@ static void test_none(void **state)
 	image_close(img);
 }
 
+/* ---- files that would do harm ---- */
+
+/* A copy of this program's file in memory, to be changed. */
+struct changed {
+	uint8_t *bytes;
+	size_t len;
+	Elf64_Shdr *sections, *names;
+};
+
+static struct changed change(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct changed c = { .len = (size_t)lseek(fd, 0, SEEK_END) };
+	const Elf64_Ehdr *h;
+
+	c.bytes = malloc(c.len);
+	assert_non_null(c.bytes);
+	assert_int_equal(pread(fd, c.bytes, c.len, 0), (ssize_t)c.len);
+	close(fd);
+	h = (const Elf64_Ehdr *)c.bytes;
+	c.sections = (Elf64_Shdr *)(c.bytes + h->e_shoff);
+	c.names = &c.sections[h->e_shstrndx];
+	return c;
+}
+
+static char *name_of_section(const struct changed *c, const Elf64_Shdr *s)
+{
+	return (char *)c->bytes + c->names->sh_offset + s->sh_name;
+}
+
+static Elf64_Shdr *section_named(const struct changed *c, const char *name)
+{
+	const Elf64_Ehdr *h = (const Elf64_Ehdr *)c->bytes;
+
+	for (int i = 0; i < h->e_shnum; i++)
+		if (!strcmp(name_of_section(c, &c->sections[i]), name))
+			return &c->sections[i];
+	fail_msg("no section %s", name);
+	return NULL;
+}
+
+/* Another name for a section that nobody asks for here; there is room for it. */
+static Elf64_Shdr *rename_spare(const struct changed *c, const char *name)
+{
+	static const char spare[] = ".note.gnu.build-id";
+	Elf64_Shdr *s = section_named(c, spare);
+
+	assert_true(strlen(name) < sizeof(spare));
+	strcpy(name_of_section(c, s), name);
+	return s;
+}
+
+/* What its debug information takes; 0: it is not opened. */
+static uint64_t open_changed(struct changed *c)
+{
+	int fd = memfd_create("changed", MFD_CLOEXEC);
+	struct dwarf_names *dn;
+	uint64_t bytes = 0;
+	struct image *img;
+	struct error *err;
+
+	assert_int_equal(write(fd, c->bytes, c->len), (ssize_t)c->len);
+	free(c->bytes);
+	assert_null(image_open_fd(fd, &img));
+	close(fd);
+	err = dwarf_names_open(img, 64 << 20, &dn, &bytes);
+	if (!err)
+		dwarf_names_close(dn);
+	else
+		assert_ptr_equal(err, &err_notfound);
+	image_close(img);
+	return err ? 0 : bytes;
+}
+
+static uint64_t plain_bytes(void)
+{
+	struct changed c = change();
+
+	return open_changed(&c);
+}
+
+/* It names another file, which libdw would open, whatever it is. */
+static void test_file_elsewhere(void **state)
+{
+	static const char *const sections[] = { ".gnu_debugaltlink", ".zgnu_debugaltlink", ".debug_sup" };
+
+	(void)state;
+	assert_true(plain_bytes() > 0);
+	for (size_t i = 0; i < sizeof(sections) / sizeof(*sections); i++) {
+		struct changed c = change();
+
+		rename_spare(&c, sections[i]);
+		assert_int_equal(open_changed(&c), 0);
+	}
+}
+
+/* The first unit says that it stands for one in another file. */
+static void test_unit_elsewhere(void **state)
+{
+	enum { UNIT_TYPE_AT = 6 };	/* behind length and version */
+	struct changed c = change();
+	uint8_t *info = c.bytes + section_named(&c, ".debug_info")->sh_offset;
+
+	(void)state;
+	if (info[4] != 5) {		/* before DWARF 5 units have no type */
+		free(c.bytes);
+		skip();
+	}
+	assert_int_equal(info[UNIT_TYPE_AT], 1);
+	info[UNIT_TYPE_AT] = 4;		/* DW_UT_skeleton: an id follows the header */
+	assert_int_equal(open_changed(&c), 0);
+}
+
+/* A small section that says it is big when it is unpacked, in the old way; and one that is as big as it says. */
+static void test_bomb(void **state)
+{
+	static const struct { uint8_t size[8]; bool opened; } rows[] = {
+		{ { 0, 0, 1, 0, 0, 0, 0, 0 }, false },
+		{ { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff }, false },
+		{ { 0, 0, 0, 0, 1, 0, 0, 0 }, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct changed c = change();
+		Elf64_Shdr *s = rename_spare(&c, ".zdebug_types");
+		uint8_t *p = c.bytes + s->sh_offset;
+		uint64_t bytes;
+
+		assert_true(s->sh_size >= 12);
+		s->sh_type = SHT_PROGBITS;
+		s->sh_flags = 0;
+		memcpy(p, "ZLIB", 4);
+		memcpy(p + 4, rows[i].size, 8);
+		bytes = open_changed(&c);
+		assert_int_equal(bytes, rows[i].opened ? plain_bytes() + (1 << 24) : 0);
+	}
+}
+
+/* libdw goes by names: a section of another type counts, too. */
+static void test_type_of_section(void **state)
+{
+	struct changed c = change();
+
+	(void)state;
+	section_named(&c, ".debug_str")->sh_type = SHT_LOUSER;
+	assert_int_equal(open_changed(&c), plain_bytes());
+}
+
+/* Lines take more memory than room in the file. */
+static void test_lines_count_more(void **state)
+{
+	struct changed c = change();
+	Elf64_Shdr *s = section_named(&c, ".debug_line");
+	uint64_t size = s->sh_size, without;
+
+	(void)state;
+	s->sh_type = SHT_NOBITS;
+	without = open_changed(&c);
+	assert_true(without > 0);
+	assert_true(plain_bytes() - without >= 4 * size);
+}
+
 /* ---- debug files ---- */
 
 static void copy(const char *from, const char *to)
@@ -366,6 +529,11 @@ int main(void)
 		cmocka_unit_test(test_sizes_unknown),
 		cmocka_unit_test(test_damaged_names),
 		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_file_elsewhere),
+		cmocka_unit_test(test_unit_elsewhere),
+		cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_type_of_section),
+		cmocka_unit_test(test_lines_count_more),
 		cmocka_unit_test(test_debug_file),
 	};
 
