@@ -72,6 +72,15 @@ static bool emit_mark(struct walk *w)
 	return walk_emit(w, 0, PC_NATIVE);
 }
 
+/*
+ * C code at w->at whose registers are not known: one frame. What C frames tell is a pc within the
+ * instruction, so of a return address the byte before it.
+ */
+static bool emit_place(struct walk *w)
+{
+	return walk_emit(w, w->at.kind == PC_RETURN ? w->at.pc - 1 : w->at.pc, PC_NATIVE);
+}
+
 /* C frames one behind the other, and what came behind them. */
 struct stretch {
 	enum native_end end;
@@ -152,7 +161,7 @@ bool walk_native(struct walk *w)
 	if (!plausible_code(w, w->at.pc))
 		return walk_end(w, UNWIND_NO_FUNCTION);
 	if (!registers_here(w, &from))
-		return walk_emit(w, w->at.pc, PC_NATIVE) && jump_or_end(w);
+		return emit_place(w) && jump_or_end(w);
 	walk_c(w, &from, &s);
 	if (!emit_stretch(w, &s))
 		return false;
