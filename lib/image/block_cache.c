@@ -4,9 +4,9 @@
  *
  * Must not know what the bytes mean. A file that shrinks, or a disk that fails, gives short reads
  * here where a mapping would give SIGBUS. Memory is held page by page: a larger block would not be
- * had where the page before the one that is asked for is not mapped. Blocks are thrown out by the clock algorithm: each block
- * used since the hand last passed gets one more round. Big reads go past the cache, since a scan of
- * the whole file would only push out what is asked for again and again.
+ * had where the page before the one that is asked for is not mapped. Blocks are thrown out by the
+ * clock algorithm: each block used since the hand last passed gets one more round. Big reads go past
+ * the cache, since a scan of the whole file would only push out what is asked for again and again.
  */
 #include <errno.h>
 #include <stdlib.h>

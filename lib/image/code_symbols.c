@@ -3,7 +3,8 @@
  *
  * Names stay in the file until somebody asks. Many functions have several; which one is told must
  * not depend on the order of the table. Tables are untrusted: a symbol counts only if it lies in
- * code, its name is read within its table, and what has no size ends at the next symbol.
+ * code and its name ends within its table; what has no size ends at the next symbol, or where its
+ * section does.
  *
  * Upstream: System V gABI chapter 4 (symbol table), chapter 5 (dynamic section).
  */
@@ -21,7 +22,6 @@ enum {
 	DYNAMIC_MAX = 4096,
 	NESTED_MAX = 32,		/* symbols before the nearest one that may hold a pc, too */
 	NAME_MAX_BYTES = 4096,
-	SIZE_UNKNOWN = 0,
 };
 
 struct symbol {

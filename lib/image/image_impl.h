@@ -1,9 +1,10 @@
 /*
  * image_impl.h: what the files of lib/image share. Nobody outside includes this.
  *
- * image.c opens and reads, memory.c does so from the memory of a process, block_cache.c bounds what is held in memory, dynamic.c knows the
- * dynamic section and its relocations, scan.c walks file bytes, symbols.c and notes.c answer one
- * question each, bias.c compares with the mappings of a process, images.c keeps all of a process.
+ * image.c opens and reads, memory.c does so from the memory of a process, block_cache.c bounds what
+ * is held in memory, dynamic.c knows the dynamic section and its relocations, scan.c walks file
+ * bytes, symbols.c and notes.c answer one question each, bias.c compares with the mappings of a
+ * process, images.c keeps all of a process.
  */
 #ifndef GOPROF_IMAGE_IMAGE_IMPL_H
 #define GOPROF_IMAGE_IMAGE_IMPL_H

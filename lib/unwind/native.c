@@ -23,6 +23,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "image/eh_frame.h"
+#include "unwind/unwind_impl.h"
 
 /* Exported by libunwind's remote library, and in no header of it. */
 int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
@@ -151,16 +152,11 @@ static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *ret, void 
 	return -UNW_ENOINFO;
 }
 
-static bool view_read(const struct unwind_memory *mem, gaddr_t addr, unw_word_t *ret)
+static bool copied_read(const struct unwind_memory *mem, gaddr_t addr, unw_word_t *ret)
 {
-	for (size_t i = 0; i < mem->n; i++) {
-		const struct mem_view *v = &mem->views[i];
-
-		if (addr < v->low || v->len < WORD || addr - v->low > v->len - WORD)
-			continue;
-		memcpy(ret, v->bytes + (addr - v->low), WORD);
-		return true;
-	}
+	for (size_t i = 0; i < mem->n; i++)
+		if (view_read(&mem->views[i], addr, ret))
+			return true;
 	return false;
 }
 
@@ -200,7 +196,7 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 	if (!nv->words)
 		return -UNW_EUNSPEC;
 	nv->words--;
-	if ((!nv->in_tables && view_read(nv->mem, addr, value)) || file_read(nv, addr, value))
+	if ((!nv->in_tables && copied_read(nv->mem, addr, value)) || file_read(nv, addr, value))
 		return 0;
 	nv->no_memory = true;
 	return -UNW_EINVAL;

@@ -56,7 +56,7 @@ enum call_site unwind_call_site(struct go_runtime *rt, const struct pc_frame *ca
 	return go_call_site(rt, go_pc_real(rt, caller->pc), pc_frame_lookup(&at, f.entry));
 }
 
-static bool read_view(const struct mem_view *v, gaddr_t addr, uint64_t *ret)
+bool view_read(const struct mem_view *v, gaddr_t addr, uint64_t *ret)
 {
 	if (addr < v->low || v->len < sizeof(*ret) || addr - v->low > v->len - sizeof(*ret))
 		return false;
@@ -67,16 +67,16 @@ static bool read_view(const struct mem_view *v, gaddr_t addr, uint64_t *ret)
 bool walk_read(struct walk *w, gaddr_t addr, uint64_t *ret)
 {
 	for (size_t i = 0; i < w->mem->n; i++)
-		if (read_view(&w->mem->views[i], addr, ret))
+		if (view_read(&w->mem->views[i], addr, ret))
 			return true;
 	if (!w->mem->more)
 		return false;
-	if (read_view(&w->more, addr, ret))
+	if (view_read(&w->more, addr, ret))
 		return true;
 	/* Only a goroutine's stack has an end that is known. */
 	if (addr < w->at.lo || addr >= w->at.hi || !w->mem->more(w->mem->ctx, addr, &w->more))
 		return false;
-	return read_view(&w->more, addr, ret);
+	return view_read(&w->more, addr, ret);
 }
 
 bool walk_end(struct walk *w, enum unwind_end end)

@@ -55,6 +55,8 @@ struct walk {
 	enum unwind_end end;
 };
 
+/* One word; false when the view does not hold all of it. */
+bool view_read(const struct mem_view *v, gaddr_t addr, uint64_t *ret);
 /* One word of the copied memory; false when no view holds all of it. */
 bool walk_read(struct walk *w, gaddr_t addr, uint64_t *ret);
 
