@@ -68,6 +68,8 @@ struct go_build {
 
 /* Borrowed, lives as long as the process object. */
 const struct go_build *go_runtime_build(const struct go_runtime *rt);
+/* Where the code of the runtime's own module begins in the process. */
+gaddr_t go_runtime_text(const struct go_runtime *rt);
 /* One build setting ("vcs.revision", "CGO_ENABLED"), into buf; false when absent. */
 bool go_build_setting(const struct go_build *b, const char *key, char *buf, size_t cap);
 

@@ -80,6 +80,11 @@ const struct go_build *go_runtime_build(const struct go_runtime *rt)
 	return &rt->build;
 }
 
+gaddr_t go_runtime_text(const struct go_runtime *rt)
+{
+	return rt->modules[0].text + rt->modules[0].bias;
+}
+
 const struct go_global_at *go_runtime_globals(const struct go_runtime *rt)
 {
 	return rt->globals;

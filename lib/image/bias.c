@@ -84,30 +84,6 @@ static bool stands_at(const struct image *img, const struct mappings *maps, uint
 	return n_code > 0;
 }
 
-static bool place_by_segment(const struct image *img, const struct mappings *maps,
-			     const struct mapping *m, const struct segment *s, uint64_t *ret)
-{
-	uint64_t offset = page_down(s->offset), bias;
-
-	if (offset < m->offset || offset - m->offset >= m->end - m->start)
-		return false;
-	bias = m->start + (offset - m->offset) - page_down(s->vaddr);
-	if ((!image_is_dyn(img) && bias != 0) ||
-	    !stands_at(img, maps, m->dev, m->inode, bias, ALL_SEGMENTS))
-		return false;
-	*ret = bias;
-	return true;
-}
-
-struct error *image_place(const struct image *img, const struct mappings *maps,
-			  const struct mapping *m, uint64_t *ret)
-{
-	for (size_t i = 0; i < img->n_loads; i++)
-		if (place_by_segment(img, maps, m, &img->loads[i], ret))
-			return NULL;
-	return &err_notfound;
-}
-
 bool image_stands_at(struct image *img, const struct target *t, uint64_t bias)
 {
 	const struct segment *s = &img->loads[0];
@@ -157,6 +133,39 @@ static bool bias_find(const struct image *img, const struct mappings *maps, uint
 			return true;
 	}
 	return false;
+}
+
+static bool place_by_segment(const struct image *img, const struct mappings *maps,
+			     const struct mapping *m, const struct segment *s,
+			     enum strictness strictness, uint64_t *ret)
+{
+	uint64_t offset = page_down(s->offset), bias;
+
+	if (offset < m->offset || offset - m->offset >= m->end - m->start)
+		return false;
+	bias = m->start + (offset - m->offset) - page_down(s->vaddr);
+	if ((!image_is_dyn(img) && bias != 0) ||
+	    !stands_at(img, maps, m->dev, m->inode, bias, strictness))
+		return false;
+	*ret = bias;
+	return true;
+}
+
+struct error *image_place(const struct image *img, const struct mappings *maps,
+			  const struct mapping *m, uint64_t *ret)
+{
+	uint64_t elsewhere;
+
+	for (size_t i = 0; i < img->n_loads; i++)
+		if (place_by_segment(img, maps, m, &img->loads[i], ALL_SEGMENTS, ret))
+			return NULL;
+	/* Code alone is believed only where the file stands nowhere as a whole. */
+	if (bias_find(img, maps, m->dev, m->inode, ALL_SEGMENTS, &elsewhere))
+		return &err_notfound;
+	for (size_t i = 0; i < img->n_loads; i++)
+		if (place_by_segment(img, maps, m, &img->loads[i], CODE_ONLY, ret))
+			return NULL;
+	return &err_notfound;
 }
 
 struct error *image_bias(const struct image *img, const struct mappings *maps, uint64_t dev,

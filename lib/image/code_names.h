@@ -18,6 +18,7 @@ struct code_symbols;
 enum { CODE_SYMBOLS_MAX = 1 << 19 };
 struct error *code_symbols_load(struct image *img, struct code_symbols **ret);
 void code_symbols_free(struct code_symbols *cs);	/* NULL is fine */
+uint64_t code_symbols_bytes(const struct code_symbols *cs);	/* what they take in memory */
 
 struct code_symbol {
 	gaddr_t start, end;
@@ -47,8 +48,9 @@ struct error *debug_file_open(struct image *img, const char *root, struct image 
 struct dwarf_names;
 
 /*
- * The DWARF of an image's file, read into memory: at most `max_bytes` of it. *bytes is what it takes.
- * ERROR_NOT_FOUND: none, or more than that.
+ * The DWARF of an image's file, read into memory: at most `max_bytes` of it. *bytes is what it takes,
+ * with the tables of lines as large as they become. ERROR_NOT_FOUND: none, or more than that, or a part
+ * of it lies in other files.
  */
 struct error *dwarf_names_open(struct image *img, uint64_t max_bytes, struct dwarf_names **ret, uint64_t *bytes);
 void dwarf_names_close(struct dwarf_names *dn);		/* NULL is fine */

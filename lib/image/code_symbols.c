@@ -239,6 +239,11 @@ void code_symbols_free(struct code_symbols *cs)
 	free(cs);
 }
 
+uint64_t code_symbols_bytes(const struct code_symbols *cs)
+{
+	return sizeof(*cs) + (uint64_t)cs->cap * sizeof(*cs->v);
+}
+
 /* ---- asking ---- */
 
 /* The name of a symbol; false when it does not end in its table. A long one is cut. */

@@ -2,10 +2,11 @@
  * images.c: which ELF images a process has mapped, and where.
  *
  * The list of mappings is cut into groups: neighbouring mappings of one file whose parts follow each
- * other. Another group of the same file may come: a program may map a file once more to read it. What such a group is worth is known when it is opened: an image is one whose segments lie
- * there as its program headers say. Until then nothing is opened and nothing read. Entries live
- * until the end, because others point to them; what was unmapped only leaves the index. Must not
- * know Go.
+ * other. Another group of the same file may come: a program may map a file once more to read it.
+ * What such a group is worth is known when it is opened: an image is one whose segments lie there as
+ * its program headers say. Until then nothing is opened and nothing read. What could not be opened
+ * (a loader at work) is tried again after the next refresh. Entries live until the end, because
+ * others point to them; what was unmapped only leaves the index. Must not know Go.
  *
  * Upstream: Linux fs/binfmt_elf.c (elf_map), glibc elf/dl-map-segments.h.
  */
@@ -25,6 +26,7 @@ struct entry {
 	struct mapping first;		/* its path is pub.path */
 	gaddr_t low, high;		/* of the mappings of the group */
 	bool opened, listed;
+	bool tried;			/* opened before, without success */
 	char path[];
 };
 
@@ -35,6 +37,8 @@ struct images {
 	uint32_t n, cap;
 	struct entry **retired;		/* opened and no longer mapped: somebody may hold them */
 	uint32_t n_retired, cap_retired;
+	uint32_t n_closed;		/* the first ones of them have been closed */
+	uint64_t generation;
 };
 
 /* ---- groups ---- */
@@ -262,6 +266,7 @@ static const struct mapped_image *entry_open(struct images *s, struct entry *e)
 		image_extent(e->pub.image, &low, &high);
 		e->pub.start = low + e->pub.bias;
 		e->pub.end = high + e->pub.bias;
+		s->generation += e->tried;
 	}
 	return &e->pub;
 }
@@ -271,13 +276,24 @@ static const struct mapped_image *entry_open(struct images *s, struct entry *e)
 /* What is no longer mapped: kept when it was opened, without its blocks. */
 static void entry_retire(struct images *s, struct entry *e)
 {
+	s->generation += e->pub.executable || e->pub.image;
 	if (!e->opened) {
 		entry_free(e);
 		return;
 	}
 	if (e->pub.image)
 		block_cache_drop(&e->pub.image->cache);
+	e->pub.gone = true;
 	s->retired[s->n_retired++] = e;
+}
+
+/* A first look may have come too early, or the file could not be had just then. */
+static void entry_again(struct entry *e)
+{
+	if (!e->opened || e->pub.image || !e->pub.executable)
+		return;
+	e->opened = false;
+	e->tried = true;
 }
 
 /* The groups become the index. Room for those that leave it is made first, so that nothing is lost. */
@@ -288,10 +304,14 @@ static struct error *index_replace(struct images *s, struct groups *g)
 
 	if (err)
 		return err;
+	for (uint32_t i = 0; i < g->n; i++)
+		s->generation += !g->v[i]->listed && g->v[i]->pub.executable;
 	for (uint32_t i = 0; i < s->n; i++)
 		s->index[i]->listed = false;
-	for (uint32_t i = 0; i < g->n; i++)
+	for (uint32_t i = 0; i < g->n; i++) {
 		g->v[i]->listed = true;
+		entry_again(g->v[i]);
+	}
 	for (uint32_t i = 0; i < s->n; i++)
 		if (!s->index[i]->listed)
 			entry_retire(s, s->index[i]);
@@ -350,6 +370,20 @@ void images_destroy(struct images *s)
 	free(s->retired);
 	mappings_deinit(&s->maps);
 	free(s);
+}
+
+uint64_t images_generation(const struct images *s)
+{
+	return s->generation;
+}
+
+void images_close_gone(struct images *s)
+{
+	for (; s->n_closed < s->n_retired; s->n_closed++) {
+		struct mapped_image *m = &s->retired[s->n_closed]->pub;
+
+		image_close(take(m->image));
+	}
 }
 
 size_t images_count(const struct images *s)

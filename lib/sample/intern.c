@@ -110,6 +110,20 @@ static struct error *tell_images(struct intern *in)
 	return NULL;
 }
 
+/* Code that stands where other code stood before: what pcs and stacks of them were called is over. */
+static void forget_unloaded(struct intern *in)
+{
+	uint64_t now = symbols_generation(in->symbols);
+
+	if (now == in->generation)
+		return;
+	in->generation = now;
+	map64_clear(&in->frames);
+	map64_clear(&in->stacks);
+	in->n_lists = 0;
+	arena_reset(&in->arena);
+}
+
 /* How many frames are missing at a gap does not tell stacks apart. */
 static gaddr_t stored_pc(const struct pc_frame *f)
 {
@@ -203,6 +217,7 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 
 		h = hash_bytes(pair, sizeof(pair));
 	}
+	forget_unloaded(in);
 	at = map64_get(&in->stacks, h);
 	if (at != MAP_NONE) {
 		*ret = at;

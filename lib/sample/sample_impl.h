@@ -277,7 +277,8 @@ struct intern {
 	struct go_runtime *rt;
 	struct symbols *symbols;
 	struct profile *profile;
-	struct arena arena;
+	struct arena arena;		/* what frame_lists point to */
+	uint64_t generation;		/* of the symbols, for which frames and stacks hold */
 	struct map64 frames;		/* pc and kind -> index in frame_lists */
 	struct frame_list *frame_lists;
 	uint32_t n_lists, cap_lists;

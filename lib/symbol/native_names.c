@@ -13,8 +13,9 @@
  *			known, and only where DWARF tells its source and that is not the Go runtime's
  *			own C part
  *
- * Bounds: 12 MiB of symbols for an image, 32 MiB of DWARF for an image and 64 MiB for all together;
- * what is beyond has names by symbol, or by place.
+ * Bounds: 12 MiB of symbols for an image and 64 MiB for all together, and 32 MiB of DWARF for an image
+ * and 64 MiB for all together; what is beyond has names by symbol, or by place. An image that is no
+ * longer mapped gives back what it took.
  *
  * Must not know stacks or formats.
  */
@@ -35,6 +36,7 @@ enum {
 	NAME_BYTES = 4096,
 	DWARF_MAX = 32 << 20,		/* bytes for one image */
 	DWARF_ALL_MAX = 64 << 20,
+	SYMBOLS_ALL_MAX = 64 << 20,
 	BUILD_ID_BYTES = 129,
 };
 
@@ -47,6 +49,7 @@ struct named_image {
 	struct image *debug;		/* its debug file; NULL: none */
 	struct code_symbols *symbols;
 	struct dwarf_names *dwarf;
+	uint64_t symbol_bytes, dwarf_bytes;
 };
 
 struct native_names {
@@ -55,7 +58,7 @@ struct native_names {
 	const struct mapped_image *app;
 	struct named_image **v;
 	uint32_t n, cap;
-	uint64_t dwarf_bytes;
+	uint64_t symbol_bytes, dwarf_bytes;	/* of all together */
 };
 
 /* ---- life ---- */
@@ -73,20 +76,32 @@ struct error *native_names_create(struct images *images, struct arena *arena, ga
 	return NULL;
 }
 
-static void named_free(struct named_image *ni)
+/* Its sources of names; what people are told of it (pub) stays. */
+static void named_close(struct native_names *nn, struct named_image *ni)
 {
-	dwarf_names_close(ni->dwarf);
-	code_symbols_free(ni->symbols);
-	image_close(ni->debug);
-	free(ni);
+	dwarf_names_close(take(ni->dwarf));
+	code_symbols_free(take(ni->symbols));
+	image_close(take(ni->debug));
+	nn->dwarf_bytes -= ni->dwarf_bytes;
+	nn->symbol_bytes -= ni->symbol_bytes;
+	ni->dwarf_bytes = ni->symbol_bytes = 0;
+}
+
+void native_names_close_gone(struct native_names *nn)
+{
+	for (uint32_t i = 0; i < nn->n; i++)
+		if (nn->v[i]->mapped->gone)
+			named_close(nn, nn->v[i]);
 }
 
 void native_names_destroy(struct native_names *nn)
 {
 	if (!nn)
 		return;
-	for (uint32_t i = 0; i < nn->n; i++)
-		named_free(nn->v[i]);
+	for (uint32_t i = 0; i < nn->n; i++) {
+		named_close(nn, nn->v[i]);
+		free(nn->v[i]);
+	}
 	free(nn->v);
 	free(nn);
 }
@@ -131,9 +146,27 @@ static void open_dwarf(struct native_names *nn, struct named_image *ni, struct i
 	uint64_t left = DWARF_ALL_MAX - nn->dwarf_bytes, bytes = 0;
 	struct error *err = dwarf_names_open(img, left < DWARF_MAX ? left : DWARF_MAX, &ni->dwarf, &bytes);
 
-	if (!err)
+	if (!err) {
 		nn->dwarf_bytes += bytes;
+		ni->dwarf_bytes = bytes;
+	}
 	error_free(err);
+}
+
+static void open_symbols(struct native_names *nn, struct named_image *ni, struct image *img)
+{
+	struct code_symbols *cs = NULL;
+	uint64_t bytes;
+
+	error_free(code_symbols_load(img, &cs));
+	bytes = cs ? code_symbols_bytes(cs) : 0;
+	if (nn->symbol_bytes + bytes > SYMBOLS_ALL_MAX) {
+		code_symbols_free(cs);
+		return;
+	}
+	nn->symbol_bytes += bytes;
+	ni->symbol_bytes = bytes;
+	ni->symbols = cs;
 }
 
 /* The sources of names that the image has; what it has not stays NULL. */
@@ -144,9 +177,9 @@ static void open_sources(struct native_names *nn, struct named_image *ni)
 	error_free(debug_file_open(img, debug_root, &ni->debug));
 	open_dwarf(nn, ni, img);
 	if (ni->debug)
-		error_free(code_symbols_load(ni->debug, &ni->symbols));
+		open_symbols(nn, ni, ni->debug);
 	if (!ni->symbols)
-		error_free(code_symbols_load(img, &ni->symbols));
+		open_symbols(nn, ni, img);
 }
 
 /* The lowest segment of code: what a mapping line of pprof tells. */

@@ -21,6 +21,9 @@ void native_names_destroy(struct native_names *nn);	/* NULL is fine */
 /* The logical frames at pc, innermost first; *n 0 when no image holds it. In the arena. */
 struct error *native_names_expand(struct native_names *nn, gaddr_t pc, struct symbol_frame **ret, size_t *n);
 
+/* Gives back what the images took that are no longer mapped; frames in the arena stay as they are. */
+void native_names_close_gone(struct native_names *nn);
+
 /* An image that holds code which was asked for. Strings live as long as the arena. */
 struct native_image {
 	const char *name;		/* as the `module` of its frames */

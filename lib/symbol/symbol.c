@@ -5,6 +5,9 @@
  * byte before a return address finds line and inlining (it lies in the CALL). Every logical frame
  * is kept, also compiler-made and runtime ones; flags tell them apart and consumers choose.
  *
+ * What a pc in C code is called holds as long as the same code is mapped: libraries come and go, and
+ * others may stand in their place.
+ *
  * Must not know processes, stacks or formats.
  *
  * Upstream: src/runtime/symtab.go, traceback.go (showframe, elideWrapperCalling).
@@ -14,6 +17,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "go/pclntab.h"
@@ -30,15 +34,22 @@ struct expansion {
 	size_t n;
 };
 
+/* What has been expanded. */
+struct known {
+	struct map64 by_pc;		/* pc and how -> index in v */
+	struct expansion *v;
+	uint32_t n, cap;
+};
+
 struct symbols {
 	struct go_runtime *rt;
 	const struct go_build *build;
 	gaddr_t vdso_start, vdso_end;
 	struct native_names *native;	/* NULL: C code has no names */
+	struct images *images;		/* borrowed; NULL with `native` */
+	uint64_t generation;		/* of the images, for which `in_c` holds */
 	struct arena arena;
-	struct map64 by_pc;		/* pc and how -> index in expansions */
-	struct expansion *expansions;
-	uint32_t n, cap;
+	struct known in_go, in_c;
 };
 
 /* ---- pseudo frames ---- */
@@ -68,7 +79,8 @@ struct error *symbols_create(struct go_runtime *rt, struct symbols **ret)
 	s->rt = rt;
 	s->build = go_runtime_build(rt);
 	arena_init(&s->arena);
-	map64_init(&s->by_pc);
+	map64_init(&s->in_go.by_pc);
+	map64_init(&s->in_c.by_pc);
 	*ret = s;
 	return NULL;
 }
@@ -78,9 +90,11 @@ void symbols_destroy(struct symbols *s)
 	if (!s)
 		return;
 	native_names_destroy(s->native);
-	map64_deinit(&s->by_pc);
+	map64_deinit(&s->in_go.by_pc);
+	map64_deinit(&s->in_c.by_pc);
 	arena_deinit(&s->arena);
-	free(s->expansions);
+	free(s->in_go.v);
+	free(s->in_c.v);
 	free(s);
 }
 
@@ -92,10 +106,32 @@ void symbols_set_vdso(struct symbols *s, gaddr_t start, gaddr_t end)
 
 struct error *symbols_set_images(struct symbols *s, struct images *images)
 {
-	/* The runtime's variables lie in the program's own image, or in the library that Go is in. */
-	gaddr_t app = *s->build->main_module ? go_runtime_globals(s->rt)[GO_ALLGS].addr : 0;
+	/* Go's code lies in the program's own image, or in the library that Go is in; so does its C code. */
+	gaddr_t app = *s->build->main_module ? go_runtime_text(s->rt) : 0;
+	struct error *err = native_names_create(images, &s->arena, app, &s->native);
 
-	return native_names_create(images, &s->arena, app, &s->native);
+	if (err)
+		return err;
+	s->images = images;
+	s->generation = images_generation(images);
+	return NULL;
+}
+
+uint64_t symbols_generation(const struct symbols *s)
+{
+	return s->images ? images_generation(s->images) : 0;
+}
+
+/* Forgets C code that may have become other code. */
+static void forget_unloaded(struct symbols *s)
+{
+	if (s->generation == symbols_generation(s))
+		return;
+	s->generation = symbols_generation(s);
+	map64_clear(&s->in_c.by_pc);
+	s->in_c.n = 0;
+	native_names_close_gone(s->native);
+	images_close_gone(s->images);
 }
 
 size_t symbols_image_count(const struct symbols *s)
@@ -254,23 +290,15 @@ static struct error *expand(struct symbols *s, gaddr_t pc, enum symbol_pc how, s
 	}
 }
 
-static struct error *remember(struct symbols *s, uint64_t key, struct expansion e)
+static struct error *remember(struct known *k, uint64_t key, struct expansion e)
 {
-	struct error *err;
+	struct error *err = array_reserve(&k->v, &k->cap, k->n + 1, sizeof(*k->v));
 
-	if (s->n == s->cap) {
-		uint32_t cap = s->cap ? s->cap * 2 : 256;
-		struct expansion *v = cap < s->cap ? NULL : realloc(s->expansions, cap * sizeof(*v));
-
-		if (!v)
-			return &err_nomem;
-		s->expansions = v;
-		s->cap = cap;
-	}
-	err = map64_put(&s->by_pc, key, s->n);
+	if (!err)
+		err = map64_put(&k->by_pc, key, k->n);
 	if (err)
 		return err;
-	s->expansions[s->n++] = e;
+	k->v[k->n++] = e;
 	return NULL;
 }
 
@@ -278,6 +306,7 @@ struct error *symbol_expand(struct symbols *s, gaddr_t pc, enum symbol_pc how,
 			    const struct symbol_frame **ret, size_t *n)
 {
 	uint64_t key = pc << HOW_BITS | (uint64_t)how;
+	struct known *k = how == SYMBOL_NATIVE ? &s->in_c : &s->in_go;
 	struct expansion e;
 	struct error *err;
 	uint32_t at;
@@ -288,17 +317,18 @@ struct error *symbol_expand(struct symbols *s, gaddr_t pc, enum symbol_pc how,
 		*n = 1;
 		return NULL;
 	}
-	at = map64_get(&s->by_pc, key);
+	forget_unloaded(s);
+	at = map64_get(&k->by_pc, key);
 	if (at == MAP_NONE) {
 		err = expand(s, pc, how, &e);
 		if (!err)
-			err = remember(s, key, e);
+			err = remember(k, key, e);
 		if (err)
 			return err;
-		at = s->n - 1;
+		at = k->n - 1;
 	}
-	*ret = s->expansions[at].v;
-	*n = s->expansions[at].n;
+	*ret = k->v[at].v;
+	*n = k->v[at].n;
 	return NULL;
 }
 

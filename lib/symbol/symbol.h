@@ -46,10 +46,13 @@ void symbols_set_vdso(struct symbols *s, gaddr_t start, gaddr_t end);
 
 /*
  * From here on C code has the names that the images tell, else it is "[C]". Borrowed, outlives `s`.
- * The rules are in native_names.c.
+ * The rules are in native_names.c. Nobody else holds an image that is gone from `images`: they are
+ * closed here, at the next question.
  */
 struct images;
 struct error *symbols_set_images(struct symbols *s, struct images *images);
+/* Another number whenever a pc in C code may have got another name (images_generation). */
+uint64_t symbols_generation(const struct symbols *s);
 
 /* An image whose C code was expanded. Strings live as long as `s`. */
 struct native_image;

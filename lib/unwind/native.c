@@ -8,7 +8,7 @@
  * pointer up, and the words it may read for one step are counted, so a walk always ends.
  *
  * libunwind remembers how functions unwind (UNW_CACHE_GLOBAL: its lock is ours alone, as no other
- * thread walks); it forgets when images come or go.
+ * thread walks); it forgets when code comes or goes.
  *
  * Must not know Go; nor how the memory was copied.
  *
@@ -48,8 +48,8 @@ struct native {
 	struct map64 by_pc;			/* lookup pc -> index in functions */
 	struct function *functions;
 	uint32_t n, cap;
-	bool unknown_code;			/* a pc in no image was met */
 	bool may_refresh;
+	uint64_t generation;			/* of the images, that all this holds for */
 	struct native_counts counts;
 	/* of the walk at hand: */
 	const struct unwind_memory *mem;
@@ -66,8 +66,6 @@ static struct function function_look(struct native *nv, gaddr_t pc)
 	struct function f = { .image = images_find(nv->images, pc) };
 	gaddr_t bias;
 
-	if (!f.image)
-		nv->unknown_code = true;
 	if (!f.image || !f.image->image || !eh_frame_find(f.image->image, pc - f.image->bias, &f.entry))
 		return (struct function){ .image = NULL };
 	bias = f.image->bias;
@@ -258,6 +256,7 @@ struct error *native_create(struct images *images, struct native **ret)
 	if (!nv)
 		return &err_nomem;
 	nv->images = images;
+	nv->generation = images_generation(images);
 	map64_init(&nv->by_pc);
 	nv->space = unw_create_addr_space(&accessors, 0);
 	if (!nv->space) {
@@ -285,19 +284,21 @@ void native_allow_refresh(struct native *nv)
 	nv->may_refresh = true;
 }
 
-/* Should the walk that has just ended be tried again, with the images that are mapped now? */
-static bool refreshed(struct native *nv)
+/*
+ * The images as they are now, as far as they may be asked for; if code has come or gone since,
+ * nothing that is remembered counts any more: other code may stand in its place.
+ */
+static void refresh(struct native *nv)
 {
-	struct error *err;
-
-	if (!nv->unknown_code || !nv->may_refresh)
-		return false;
-	nv->unknown_code = nv->may_refresh = false;
+	if (nv->may_refresh) {
+		nv->may_refresh = false;
+		error_free(images_refresh(nv->images));
+	}
+	if (nv->generation == images_generation(nv->images))
+		return;
+	nv->generation = images_generation(nv->images);
 	functions_forget(nv);
 	unw_flush_cache(nv->space, 0, 0);
-	err = images_refresh(nv->images);
-	error_free(err);
-	return !err;
 }
 
 const struct native_counts *native_counts(const struct native *nv)
@@ -409,16 +410,14 @@ enum native_end native_walk(struct native *nv, const struct native_start *start,
 			    native_is_go *is_go, void *ctx, struct pc_frame *out, size_t cap, size_t *n,
 			    struct unwind_place *at)
 {
-	struct steps s;
+	struct steps s = { .signals = 0 };
 	enum native_end end;
 
+	refresh(nv);
 	nv->mem = mem;
 	nv->regs = &start->regs;
-	do {
-		s.signals = 0;
-		*n = 0;
-		end = walk(nv, start, &s, is_go, ctx, out, cap, n);
-	} while (refreshed(nv));
+	*n = 0;
+	end = walk(nv, start, &s, is_go, ctx, out, cap, n);
 	nv->mem = NULL;
 	nv->regs = NULL;
 	nv->counts.ends[end]++;

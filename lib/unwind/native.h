@@ -17,8 +17,8 @@ struct error *native_create(struct images *images, struct native **ret);
 void native_destroy(struct native *nv);		/* NULL is fine */
 
 /*
- * Lets one walk that meets code of no known image (dlopen) read the mappings anew and try again.
- * For once a second: that costs some 100 microseconds.
+ * Lets the next walk read the mappings anew before it begins: libraries come and go (dlopen,
+ * dlclose). For once a second: that costs some 100 microseconds.
  */
 void native_allow_refresh(struct native *nv);
 

@@ -300,6 +300,20 @@ void target_fake_map(struct target *t, gaddr_t start, gaddr_t end, uint64_t offs
 	qsort(f->maps, f->n_maps, sizeof(*f->maps), by_start);
 }
 
+void target_fake_unmap(struct target *t, const char *path)
+{
+	struct fake *f = fake_of(t);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < f->n_maps; i++) {
+		if (strcmp(f->maps[i].path, path) == 0)
+			free((char *)f->maps[i].path);
+		else
+			f->maps[kept++] = f->maps[i];
+	}
+	f->n_maps = kept;
+}
+
 static int text_file(void)
 {
 	int fd = memfd_create("fake", MFD_CLOEXEC);

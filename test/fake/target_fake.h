@@ -23,6 +23,8 @@ void target_fake_remove(struct target *t, gaddr_t addr);
  */
 void target_fake_map(struct target *t, gaddr_t start, gaddr_t end, uint64_t offset, uint32_t flags,
 		     const char *path);
+/* Takes all rows of a path away. */
+void target_fake_unmap(struct target *t, const char *path);
 
 /* `inner`: the id inside the target's own pid namespace. */
 void target_fake_add_tid(struct target *t, pid_t tid, pid_t inner);

@@ -187,8 +187,13 @@ static void test_loaded_later_and_deleted(void **state)
 	const struct mapped_image *exe = expect_image(s, (void *)wait_for);
 	wait_for(&c, 2);
 	gaddr_t at = c.shared->value[0];
+	uint64_t generation = images_generation(s);
 	assert_null(images_find(s, at));
 	assert_null(images_refresh(s));
+	assert_int_not_equal(images_generation(s), generation);
+	generation = images_generation(s);
+	assert_null(images_refresh(s));
+	assert_int_equal(images_generation(s), generation);
 	const struct mapped_image *m = images_find(s, at);
 	assert_non_null(m);
 	assert_non_null(m->image);
@@ -200,6 +205,11 @@ static void test_loaded_later_and_deleted(void **state)
 	assert_null(images_find(s, at));
 	assert_non_null(m->image);	/* pointers stay good */
 	assert_null(image_read(m->image, at - m->bias, &none, sizeof(none)));
+	assert_int_not_equal(images_generation(s), generation);
+	assert_true(m->gone && !exe->gone);
+	images_close_gone(s);
+	assert_null(m->image);
+	assert_ptr_equal(exe, expect_image(s, (void *)wait_for));
 	images_destroy(s);
 	target_close(t);
 	child_stop(&c);
@@ -250,6 +260,58 @@ static void test_from_memory(void **state)
 	images_destroy(s);
 	target_close(t);
 	go_image_fake_destroy(f);
+}
+
+/* Looked at while the loader was still at work: not for ever. */
+static void test_tried_again(void **state)
+{
+	enum { PLACE = 0x7f0000001000 };
+	struct go_image_fake *f = go_image_fake_create(&(struct go_image_options){
+		.minor = 26, .base = 0x400000, .dyn = true, .buildinfo = true });
+	struct target *t;
+	struct images *s;
+	uint64_t generation;
+
+	(void)state;
+	assert_null(target_fake_create(&t));
+	map_fake(t, PLACE, "/gone.so (deleted)", f);
+	target_fake_remove(t, PLACE);
+	assert_null(images_create(t, &s));
+	assert_null(images_find(s, PLACE)->image);
+	target_fake_add(t, PLACE, f->bytes, FAKE_SIZE);
+	assert_null(images_find(s, PLACE)->image);
+	generation = images_generation(s);
+	assert_null(images_refresh(s));
+	assert_non_null(images_find(s, PLACE)->image);
+	assert_int_not_equal(images_generation(s), generation);
+	images_destroy(s);
+	target_close(t);
+	go_image_fake_destroy(f);
+}
+
+/* A program that has put other memory in the place of its data. */
+static void test_code_alone(void **state)
+{
+	enum { PLACE = 0x7f0000001000 };
+	struct go_image_fake *f = go_image_fake_create(&(struct go_image_options){
+		.minor = 26, .base = 0x400000, .dyn = true, .buildinfo = true });
+	int fd = go_image_fake_file(f, FAKE_SIZE);
+	char path[64];
+	struct target *t;
+	struct images *s;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_null(target_fake_create(&t));
+	target_fake_map(t, PLACE, PLACE + 0x1000, 0, MAPPING_READ, path);
+	target_fake_map(t, PLACE + 0x1000, PLACE + 0x2000, 0x1000, MAPPING_READ | MAPPING_EXEC, path);
+	assert_null(images_create(t, &s));
+	assert_non_null(images_find(s, PLACE + 0x1000)->image);
+	assert_int_equal(images_find(s, PLACE + 0x1000)->bias, PLACE - 0x400000);
+	images_destroy(s);
+	target_close(t);
+	go_image_fake_destroy(f);
+	close(fd);
 }
 
 /* A header in memory that lies about where it stands. */
@@ -361,6 +423,8 @@ int main(void)
 		cmocka_unit_test(test_file_mapped_twice),
 		cmocka_unit_test(test_loaded_later_and_deleted),
 		cmocka_unit_test(test_from_memory),
+		cmocka_unit_test(test_tried_again),
+		cmocka_unit_test(test_code_alone),
 		cmocka_unit_test(test_memory_refused),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_linear_mapping_is_no_place),
