@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "fake/target_fake.h"
 #include "unwind/native.h"
 
 enum { FRAMES = 64, STACK_BYTES = 64 * 1024 };
@@ -324,6 +325,39 @@ static void test_no_table(void **state)
 	munmap(page, 4096);
 }
 
+/* Mappings are read anew where that is allowed, once, and before the walk. */
+static void test_refresh(void **state)
+{
+	enum { CODE = 0x10000 };
+	const struct arch *arch = arch_host();
+	struct world w = { .pid = 0 };
+	struct result r;
+
+	(void)state;
+	assert_null(target_fake_create(&w.target));
+	assert_null(images_create(w.target, &w.images));
+	assert_null(native_create(w.images, &w.nv));
+	deep(2);
+	place.start.regs.v[arch->dwarf_pc] = CODE + 16;
+	for (int i = 0; i < 2; i++) {
+		target_fake_map(w.target, CODE, CODE + 4096, 0, MAPPING_READ | MAPPING_EXEC, "/lib");
+		assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
+		assert_null(images_find(w.images, CODE));
+		native_allow_refresh(w.nv);
+		assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
+		assert_non_null(images_find(w.images, CODE));
+		target_fake_unmap(w.target, "/lib");
+		assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
+		assert_non_null(images_find(w.images, CODE));
+		native_allow_refresh(w.nv);
+		assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
+		assert_null(images_find(w.images, CODE));
+	}
+	native_destroy(w.nv);
+	images_destroy(w.images);
+	target_close(w.target);
+}
+
 /* ---- damaged tables ---- */
 
 enum { IMAGE_MAX = 1 << 23 };
@@ -471,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_reaches_go),
 		cmocka_unit_test(test_returned),
 		cmocka_unit_test(test_no_table),
+		cmocka_unit_test(test_refresh),
 		cmocka_unit_test(test_damaged_tables),
 	};
 
