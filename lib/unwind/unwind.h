@@ -19,8 +19,9 @@
 struct native;		/* native.h */
 
 /*
- * What kind of pc it is decides how it may be looked up (goruntime facts, TRAP 1 and 2):
- * use pc_frame_lookup, never arithmetic of your own.
+ * What kind of pc it is decides how it may be looked up: a return address may already belong to
+ * the next line, or to the next function when the call does not come back, while a pc that was
+ * interrupted stands for itself. Use pc_frame_lookup, never arithmetic of your own.
  */
 enum pc_kind {
 	PC_EXACT,	/* an instruction that was about to run: look up pc itself */
@@ -131,7 +132,7 @@ enum call_site unwind_call_site(struct go_runtime *rt, const struct pc_frame *ca
 
 /* ---- where to start ---- */
 
-/* A goroutine that is not on a thread: by status (goruntime facts, table 3.3). False: skip it. */
+/* A goroutine that is not on a thread: by its status. False: skip it. */
 bool unwind_start_parked(const struct g_look *g, struct unwind_start *ret);
 /*
  * A thread: registers with its m and current goroutine, in the runtime's own order of decision
