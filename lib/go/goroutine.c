@@ -222,6 +222,7 @@ void m_parse(const struct go_layout *l, gaddr_t m, const uint8_t *bytes, struct 
 		.id = (int64_t)value(l, bytes, GO_M_ID),
 		.vdso_sp = value(l, bytes, GO_M_VDSOSP),
 		.vdso_pc = value(l, bytes, GO_M_VDSOPC),
+		.vdso_known = go_has(l, GO_M_VDSOSP),
 		.ncgo = (int32_t)value(l, bytes, GO_M_NCGO),
 	};
 }

@@ -58,7 +58,8 @@ struct m_look {
 	gaddr_t m, g0, gsignal, curg, p, alllink, lockedg;
 	uint64_t procid;	/* thread id in the target's pid namespace; 0: not started yet */
 	int64_t id;
-	gaddr_t vdso_sp, vdso_pc;
+	gaddr_t vdso_sp, vdso_pc;	/* 0: in no call of the vDSO, if vdso_known */
+	bool vdso_known;	/* its layout has them */
 	int32_t ncgo;		/* calls into C in progress */
 };
 

@@ -87,7 +87,7 @@ bool unwind_start_thread(struct go_runtime *rt, const struct regs *r, const stru
 	struct unwind_start s = {
 		.goroutine = left_at(curg, m), .between = m && !curg,
 		.resume_pc = curg && m && curg->m == m->m ? curg->sched_pc : 0,
-		.no_vdso = m && !m->vdso_sp,
+		.no_vdso = m && m->vdso_known && !m->vdso_sp,
 	};
 	struct go_func f;
 	bool go;

@@ -85,7 +85,7 @@ struct thread {
 
 static void setup(struct thread *t)
 {
-	*t = (struct thread){ .m = { .m = M } };
+	*t = (struct thread){ .m = { .m = M, .vdso_known = true } };
 	walk_setup(&t->w);
 	t->g = goroutine(G_RUNNING);
 	t->r.pc = walk_pc(&t->w, WALK_MID, 20);
@@ -121,6 +121,11 @@ static void test_registers(void **state)
 	assert_int_equal(t.s.goroutine.lo, t.g.stack_lo);
 	assert_true(t.s.no_vdso);
 	assert_false(t.s.between);
+	/* A layout without the member says nothing of the vDSO. */
+	t.m.vdso_known = false;
+	assert_true(start(&t));
+	assert_false(t.s.no_vdso);
+	t.m.vdso_known = true;
 	/* sched.sp is cleared when it comes back: what is left of the rest is stale. */
 	t.g.sched_sp = 0;
 	assert_true(start(&t));
