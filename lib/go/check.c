@@ -83,25 +83,17 @@ static bool has_labels(const struct go_runtime *rt)
 	return go_has(&rt->layout, GO_G_LABELS) && (n == 0 || n == sizeof(map) / sizeof(map[0]));
 }
 
-/* From 1.26 entersyscall changes the status without casgstatus, which counts. */
-enum { FIRST_WITH_UNCOUNTED_SYSCALLS = 26 };
-
 uint32_t check_caps(const struct look *k)
 {
 	struct go_runtime *rt = k->rt;
-	bool counts = go_has(&rt->layout, GO_G_TRACKINGSEQ);
-	/* What a version does is known by its number, if that is true. */
-	bool known = rt->has_layout;
 	uint32_t caps = GO_CAP_PCLNTAB | GO_CAP_G_LAYOUT | GO_CAP_ALLGS | GO_CAP_ALLM;
 
 	if (has_labels(rt))
 		caps |= GO_CAP_LABELS;
 	if (go_has(&rt->layout, GO_G_WAITREASON) && go_wait_reason(rt, 1))
 		caps |= GO_CAP_WAITREASON_NAMES;
-	if (counts)
+	if (go_has(&rt->layout, GO_G_TRACKINGSEQ))
 		caps |= GO_CAP_TRACKINGSEQ;
-	if (counts && known && rt->build.minor < FIRST_WITH_UNCOUNTED_SYSCALLS)
-		caps |= GO_CAP_SEQ_COUNTS_SYSCALLS;
 	if (go_has(&rt->layout, GO_G_PARENTGOID))
 		caps |= GO_CAP_PARENT_GOID;
 	if (sched_fits(k))

@@ -49,11 +49,10 @@ enum go_cap {
 	GO_CAP_ALLM		= 1 << 3,
 	GO_CAP_LABELS		= 1 << 4,
 	GO_CAP_WAITREASON_NAMES	= 1 << 5,
-	GO_CAP_TRACKINGSEQ	= 1 << 6,	/* the counter of parks exists (1.17+) */
-	GO_CAP_SEQ_COUNTS_SYSCALLS = 1 << 7,	/* and counts system calls too (before 1.26) */
-	GO_CAP_PARENT_GOID	= 1 << 8,
-	GO_CAP_SCHED		= 1 << 9,
-	GO_CAP_MEMSTATS		= 1 << 10,
+	GO_CAP_TRACKINGSEQ	= 1 << 6,	/* the counter of parks exists (1.17+); system calls it counts before 1.26 only */
+	GO_CAP_PARENT_GOID	= 1 << 7,
+	GO_CAP_SCHED		= 1 << 8,
+	GO_CAP_MEMSTATS		= 1 << 9,
 };
 
 /* The generated row for the newest releases of a minor version (19 for go1.19), or false. All sources are ROW. */

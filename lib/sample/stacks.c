@@ -475,7 +475,7 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 	if (r->g_span > G_BYTES_MAX)
 		return &err_corrupt;
 	sr->n_retry = 0;
-	sr->counted = go_has(r->layout, GO_G_TRACKINGSEQ);
+	sr->counted = (go_runtime_caps(r->rt) & GO_CAP_TRACKINGSEQ) != 0;
 	sr->long_bytes = 0;
 	err = run_all(sr, &run, jobs, n);
 	sr->n = 0;

@@ -299,7 +299,7 @@ static void test_rows_of_other_versions(void **state)
 				expect_truth(&w, &w.rt->layout);
 				assert_true(w.rt->caps & GO_CAP_LABELS);
 				assert_true(w.rt->caps & GO_CAP_WAITREASON_NAMES);
-				assert_false(w.rt->caps & (GO_CAP_TRACKINGSEQ | GO_CAP_SEQ_COUNTS_SYSCALLS));
+				assert_false(w.rt->caps & GO_CAP_TRACKINGSEQ);
 				assert_int_equal(w.rt->globals[GO_SCHED].addr, 0);
 				settled++;
 			}

@@ -279,14 +279,14 @@ static void test_caps_of_versions(void **state)
 	enum {
 		ALL = GO_CAP_PCLNTAB | GO_CAP_G_LAYOUT | GO_CAP_ALLGS | GO_CAP_ALLM | GO_CAP_LABELS |
 		      GO_CAP_WAITREASON_NAMES | GO_CAP_SCHED,
-		SEQ = GO_CAP_TRACKINGSEQ, CALLS = GO_CAP_SEQ_COUNTS_SYSCALLS, PARENT = GO_CAP_PARENT_GOID,
+		SEQ = GO_CAP_TRACKINGSEQ, PARENT = GO_CAP_PARENT_GOID,
 	};
 	static const struct {
 		int minor;
 		uint32_t caps;
 	} v[] = {
-		{ 15, ALL }, { 19, ALL | SEQ | CALLS }, { 21, ALL | SEQ | CALLS | PARENT },
-		{ 25, ALL | SEQ | CALLS | PARENT }, { 26, ALL | SEQ | PARENT }, { 27, ALL | SEQ | PARENT },
+		{ 15, ALL }, { 19, ALL | SEQ }, { 21, ALL | SEQ | PARENT },
+		{ 25, ALL | SEQ | PARENT }, { 26, ALL | SEQ | PARENT }, { 27, ALL | SEQ | PARENT },
 	};
 
 	(void)state;
