@@ -163,7 +163,8 @@ static bool finalizer_is_system(struct go_runtime *rt, const struct g_look *g)
 	if (g->status != G_WAITING)
 		return g->status == G_DEAD || g->sched_pc == g->startpc;
 	reason = go_wait_reason(rt, g->waitreason);
-	return !reason || strcmp(reason, "finalizer wait") == 0;
+	/* Reason 0, whose text is empty, is also what a layout without the member says. */
+	return !reason || !*reason || strcmp(reason, "finalizer wait") == 0;
 }
 
 static bool never_system(struct go_runtime *rt, const struct g_look *g)

@@ -505,6 +505,7 @@ static void test_system_goroutines(void **state)
 		{ "runtime.runFinalizers", G_SYSCALL, 0, false, false },
 		{ "runtime.runFinalizers", G_WAITING, 3, false, true },
 		{ "runtime.runFinalizers", G_WAITING, 200, false, true },	/* nobody knows why it waits */
+		{ "runtime.runFinalizers", G_WAITING, 0, false, true },		/* nor when reasons are not known */
 		{ "runtime.runCleanups", G_WAITING, 4, false, true },
 		{ "runtime.runCleanups", G_WAITING, 4, true, false },
 	};
