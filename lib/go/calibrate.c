@@ -21,6 +21,45 @@ enum {
 	FEW_GS = 16,		/* with so few, nobody may have parked yet */
 };
 
+/* ---- the process's memory ---- */
+
+size_t cal_read_some(struct cal_reads *r, gaddr_t at, void *bytes, size_t len)
+{
+	struct span v = { .addr = at, .buf = bytes, .len = len };
+	struct error *err;
+
+	if (!at || !r->left)
+		return 0;
+	r->left--;
+	err = target_read_v(r->t, &v, 1);
+	error_free(err);
+	return err ? 0 : v.done & ~(size_t)7;
+}
+
+bool cal_read_word(struct cal_reads *r, gaddr_t at, uint64_t *ret)
+{
+	uint64_t w;
+
+	if (cal_read_some(r, at, &w, sizeof(w)) != sizeof(w))
+		return false;
+	*ret = w;
+	return true;
+}
+
+size_t cal_list_length(struct cal_reads *r, const struct go_module *m, gaddr_t head, uint32_t offset,
+		       gaddr_t *last)
+{
+	gaddr_t at = head;
+	size_t n = 0;
+
+	for (; at && n < CAL_LIST_MAX; n++) {
+		*last = at;
+		if (!cal_is_place(at) || !cal_read_word(r, at + offset, &at))
+			return 0;
+	}
+	return n && !at && cal_is_variable(m, *last) ? n : 0;
+}
+
 /* ---- offsets ---- */
 
 int32_t cal_only(struct sight *s, uint32_t limit, uint32_t step, offset_test *test)
@@ -115,25 +154,17 @@ bool cal_called(struct sight *s, gaddr_t pc, const char *name)
 
 /* ---- looking ---- */
 
-static bool read_word(const struct sight *s, gaddr_t at, uint64_t *ret)
-{
-	struct error *err = at ? target_read_u64(s->t, at, ret) : &err_fault;
-
-	error_free(err);
-	return !err;
-}
-
 static enum verdict read_lists(struct sight *s)
 {
 	const struct go_global_at *at = s->rt->globals;
 
-	if (!read_word(s, at[GO_ALLGLEN].addr, &s->allglen) ||
-	    !read_word(s, at[GO_ALLGPTR].addr, &s->allgptr)) {
+	if (!cal_read_word(&s->reads, at[GO_ALLGLEN].addr, &s->allglen) ||
+	    !cal_read_word(&s->reads, at[GO_ALLGPTR].addr, &s->allgptr)) {
 		s->missing = "runtime.allgs";
 		return MISFIT;
 	}
 	/* Where allm is not known gs can be, and then it is searched for. */
-	if (at[GO_ALLM].addr && !read_word(s, at[GO_ALLM].addr, &s->allm)) {
+	if (at[GO_ALLM].addr && !cal_read_word(&s->reads, at[GO_ALLM].addr, &s->allm)) {
 		s->missing = "runtime.allm";
 		return MISFIT;
 	}
@@ -143,14 +174,10 @@ static enum verdict read_lists(struct sight *s)
 	return FITS;
 }
 
-static bool read_g(const struct sight *s, gaddr_t at, uint8_t *bytes, uint32_t *len)
+static bool read_g(struct sight *s, gaddr_t at, uint8_t *bytes, uint32_t *len)
 {
-	struct span v = { .addr = at, .buf = bytes, .len = CAL_G_BYTES };
-	struct error *err = target_read_v(s->t, &v, 1);
-
-	error_free(err);
-	*len = (uint32_t)(v.done & ~(size_t)7);
-	return !err && *len >= CAL_G_BYTES / 2;
+	*len = (uint32_t)cal_read_some(&s->reads, at, bytes, CAL_G_BYTES);
+	return *len >= CAL_G_BYTES / 2;
 }
 
 static enum verdict read_gs(struct sight *s)
@@ -184,8 +211,7 @@ static void bound_gs(struct sight *s)
 			s->gs[i].len = (uint32_t)least & ~7u;
 }
 
-/* Read again: one that ran in between may be torn, and tells nothing. */
-static bool is_as_it_was(const struct sight *s, const struct seen_g *g)
+bool cal_g_is_as_it_was(struct sight *s, const struct seen_g *g)
 {
 	uint8_t again[CAL_G_BYTES];
 	uint32_t len;
@@ -193,10 +219,11 @@ static bool is_as_it_was(const struct sight *s, const struct seen_g *g)
 	return read_g(s, g->at, again, &len) && len >= g->len && memcmp(again, g->bytes, g->len) == 0;
 }
 
+/* One that ran in between may be torn, and tells nothing. */
 static void find_stable(struct sight *s)
 {
 	for (size_t i = 0; i < s->n_gs; i++)
-		s->gs[i].stable = is_as_it_was(s, &s->gs[i]);
+		s->gs[i].stable = cal_g_is_as_it_was(s, &s->gs[i]);
 }
 
 /* ---- all ---- */
@@ -242,6 +269,7 @@ enum verdict go_calibrate(struct go_runtime *rt, struct go_layout *ret, char *wh
 	_cleanup_free_ struct seen_m *ms = calloc(CAL_MS, sizeof(*ms));
 	struct sight s = {
 		.rt = rt, .t = rt->process->target, .found = ret, .gs = gs, .parked = parked, .ms = ms,
+		.reads = { .t = rt->process->target, .left = CAL_READS },
 	};
 	enum verdict v;
 
@@ -251,6 +279,10 @@ enum verdict go_calibrate(struct go_runtime *rt, struct go_layout *ret, char *wh
 		return MISFIT;
 	}
 	v = look(&s);
+	if (!s.reads.left) {	/* what is the only one may be so because no other was read */
+		s.missing = "its end";
+		v = MISFIT;
+	}
 	if (v == MISFIT)
 		snprintf(why, why_len, "%s cannot be found in it", s.missing ? s.missing : "something");
 	return v;

@@ -91,15 +91,6 @@ static bool read_below(struct sight *s, struct seen_parked *p)
 	return !err;
 }
 
-static bool as_it_was(struct sight *s, const struct seen_g *g)
-{
-	uint8_t again[CAL_G_BYTES];
-	struct error *err = target_read(s->t, g->at, again, g->len);
-
-	error_free(err);
-	return !err && memcmp(again, g->bytes, g->len) == 0;
-}
-
 static void find_parked(struct sight *s, int32_t pc_at)
 {
 	struct go_func f;
@@ -113,7 +104,7 @@ static void find_parked(struct sight *s, int32_t pc_at)
 		*p = (struct seen_parked){ .g = g, .pc = g_word(g, pc_at), .caller = "" };
 		if (go_func_find(s->rt, p->pc, &f))
 			p->delta = go_func_spdelta(s->rt, &f, p->pc);
-		if (p->delta > 0 && read_below(s, p) && as_it_was(s, g))
+		if (p->delta > 0 && read_below(s, p) && cal_g_is_as_it_was(s, g))
 			s->n_parked++;
 	}
 }

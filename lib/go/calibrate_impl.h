@@ -21,7 +21,20 @@ enum {
 	CAL_MS = 64,
 	CAL_M_BYTES = 1024,	/* all members that content can prove stand in the first half of an m */
 	CAL_PAIRS = 4,
+	CAL_LIST_MAX = 1 << 14,	/* ms on the list of all */
+	CAL_LINK_MAX = 1024,	/* where the link to the next one may stand */
+	CAL_READS = 1 << 20,	/* of one search: about a second */
 	CAL_NONE = -1,
+};
+
+/*
+ * Words of the process, and how many reads of them a search may still do: memory that is made to
+ * look like what is searched for must not keep it busy for hours. A search that has none left has
+ * found nothing, whatever it saw.
+ */
+struct cal_reads {
+	const struct target *t;
+	uint32_t left;
 };
 
 struct seen_g {
@@ -63,6 +76,7 @@ struct code_claims {
 struct sight {
 	struct go_runtime *rt;
 	struct target *t;
+	struct cal_reads reads;
 	uint64_t allglen, allgptr, allm;
 	struct go_layout *found;
 	struct code_claims claims;
@@ -72,6 +86,31 @@ struct sight {
 	struct seen_m *ms;		/* the newest ones; the last is m0 */
 	const char *missing;		/* what could not be found, when a part gives up */
 };
+
+/* ---- the process's memory ---- */
+
+bool cal_read_word(struct cal_reads *r, gaddr_t at, uint64_t *ret);
+/* Up to `len` bytes, whole words; gives how many. */
+size_t cal_read_some(struct cal_reads *r, gaddr_t at, void *bytes, size_t len);
+
+/* May a struct stand there? */
+static inline bool cal_is_place(uint64_t w)
+{
+	return w % 8 == 0 && w >= 4096 && w < 1ull << 47;
+}
+
+/* By segments: the linker chooses the order of the parts that moduledata tells. */
+static inline bool cal_is_variable(const struct go_module *m, gaddr_t addr)
+{
+	return addr - m->bias >= m->noptrdata && addr - m->bias < m->enoptrbss;
+}
+
+/*
+ * How many structs the list from `head` on has that is linked at `offset`, when the last one is a
+ * variable of the program, as m0 is; else 0.
+ */
+size_t cal_list_length(struct cal_reads *r, const struct go_module *m, gaddr_t head, uint32_t offset,
+		       gaddr_t *last);
 
 /* ---- offsets ---- */
 
@@ -112,6 +151,8 @@ static inline uint64_t g_word(const struct seen_g *g, int32_t offset)
 	return cal_word(g->bytes, (uint32_t)offset);
 }
 
+/* Reads it again: are its bytes the same? */
+bool cal_g_is_as_it_was(struct sight *s, const struct seen_g *g);
 /* Only such gs have ever been goroutines (once startpc is found); and their status without the scan bit. */
 bool cal_has_begun(struct sight *s, const struct seen_g *g);
 uint32_t cal_status(struct sight *s, const struct seen_g *g);

@@ -12,53 +12,24 @@
 #include "go/calibrate_impl.h"
 
 enum {
-	LIST_MAX = 1 << 14,
-	LINK_AT_MAX = 1024,	/* where alllink may stand */
 	LEAST_MS = 2,
 	ID_MAX = 1 << 20,
 };
 
-static bool read_word(struct sight *s, gaddr_t at, uint64_t *ret)
-{
-	struct error *err = target_read_u64(s->t, at, ret);
-
-	error_free(err);
-	return !err;
-}
-
 /* ---- the list ---- */
-
-/* By segments: the linker chooses the order of the parts that moduledata tells. */
-static bool is_variable(const struct go_module *m, gaddr_t addr)
-{
-	gaddr_t a = addr - m->bias;
-
-	return a >= m->noptrdata && a < m->enoptrbss;
-}
-
-/* How many ms the list has that is linked at `offset`; 0: it is none of all ms. */
-static size_t list_length(struct sight *s, uint32_t offset)
-{
-	gaddr_t at = s->allm, last = 0;
-	size_t n = 0;
-
-	for (; at && n < LIST_MAX; n++) {
-		last = at;
-		if (at % 8 || !read_word(s, at + offset, &at))
-			return 0;
-	}
-	return n >= LEAST_MS && n < LIST_MAX && is_variable(&s->rt->modules[0], last) ? n : 0;
-}
 
 static int32_t find_list(struct sight *s, size_t *length)
 {
 	int32_t found = CAL_NONE;
 
 	*length = 0;
-	for (uint32_t o = 0; o < LINK_AT_MAX; o += 8) {
-		size_t n = list_length(s, o);
+	for (uint32_t o = 0; o < CAL_LINK_MAX; o += 8) {
+		gaddr_t last;
+		size_t n = cal_list_length(&s->reads, &s->rt->modules[0], s->allm, o, &last);
 
-		if (n && n == *length)
+		if (n < LEAST_MS)
+			continue;
+		if (n == *length)
 			found = CAL_NONE;	/* two of one length: no way to tell them apart */
 		if (n <= *length)
 			continue;
@@ -70,13 +41,9 @@ static int32_t find_list(struct sight *s, size_t *length)
 
 static bool read_m(struct sight *s, gaddr_t at, struct seen_m *m)
 {
-	struct span v = { .addr = at, .buf = m->bytes, .len = CAL_M_BYTES };
-	struct error *err = target_read_v(s->t, &v, 1);
-
-	error_free(err);
 	m->at = at;
-	m->len = (uint32_t)(v.done & ~(size_t)7);
-	return !err && m->len >= CAL_M_BYTES / 2;
+	m->len = (uint32_t)cal_read_some(&s->reads, at, m->bytes, CAL_M_BYTES);
+	return m->len >= CAL_M_BYTES / 2;
 }
 
 /* The newest, and in any case m0. */
@@ -89,7 +56,7 @@ static bool read_ms(struct sight *s, int32_t link, size_t length)
 
 		if (keep && !read_m(s, at, &s->ms[s->n_ms++]))
 			return false;
-		if (!read_word(s, at + (uint64_t)link, &at))
+		if (!cal_read_word(&s->reads, at + (uint64_t)link, &at))
 			return false;
 	}
 	return !at && s->n_ms >= LEAST_MS;
@@ -107,8 +74,8 @@ static int as_g0(struct sight *s, gaddr_t at)
 {
 	uint64_t self, goid;
 
-	if (!at || at % 8 || !read_word(s, at + (uint64_t)cal_offset(s, GO_G_SCHED_G), &self) ||
-	    !read_word(s, at + (uint64_t)cal_offset(s, GO_G_GOID), &goid) || goid)
+	if (!at || at % 8 || !cal_read_word(&s->reads, at + (uint64_t)cal_offset(s, GO_G_SCHED_G), &self) ||
+	    !cal_read_word(&s->reads, at + (uint64_t)cal_offset(s, GO_G_GOID), &goid) || goid)
 		return -1;
 	return self == at ? 1 : self == 0 ? 0 : -1;
 }
@@ -143,16 +110,12 @@ static bool read_g0s(struct sight *s, int32_t at)
 {
 	for (size_t i = 0; i < s->n_ms; i++) {
 		struct seen_m *m = &s->ms[i];
-		struct span v = { .buf = m->g0_bytes, .len = CAL_G_BYTES };
-		struct error *err;
 
-		m->g0 = v.addr = m_word(m, (uint32_t)at);
+		m->g0 = m_word(m, (uint32_t)at);
 		if (!m->g0)
 			continue;
-		err = target_read_v(s->t, &v, 1);
-		error_free(err);
-		m->g0_len = (uint32_t)(v.done & ~(size_t)7);
-		if (err || m->g0_len < CAL_G_BYTES / 2)
+		m->g0_len = (uint32_t)cal_read_some(&s->reads, m->g0, m->g0_bytes, CAL_G_BYTES);
+		if (m->g0_len < CAL_G_BYTES / 2)
 			return false;
 	}
 	return true;
@@ -178,7 +141,7 @@ static bool points_to_m(struct sight *s, gaddr_t g, gaddr_t m)
 {
 	uint64_t w;
 
-	return g && g % 8 == 0 && read_word(s, g + (uint64_t)cal_offset(s, GO_G_M), &w) && w == m;
+	return g && g % 8 == 0 && cal_read_word(&s->reads, g + (uint64_t)cal_offset(s, GO_G_M), &w) && w == m;
 }
 
 /* The other g without a goroutine that points back. It never schedules. */
@@ -204,8 +167,8 @@ static bool is_goroutine(struct sight *s, gaddr_t at)
 {
 	uint64_t self, goid;
 
-	return at && at % 8 == 0 && read_word(s, at + (uint64_t)cal_offset(s, GO_G_SCHED_G), &self) &&
-	       self == at && read_word(s, at + (uint64_t)cal_offset(s, GO_G_GOID), &goid) && goid;
+	return at && at % 8 == 0 && cal_read_word(&s->reads, at + (uint64_t)cal_offset(s, GO_G_SCHED_G), &self) &&
+	       self == at && cal_read_word(&s->reads, at + (uint64_t)cal_offset(s, GO_G_GOID), &goid) && goid;
 }
 
 /* 0 or a goroutine; gives how many ms have one that says it is theirs, or -1. */

@@ -19,8 +19,6 @@ enum {
 	CHUNK = 64 * 1024,
 	OVERLAP = 256,		/* longest thing looked at where it stands */
 	ELEMENTS = 8,
-	LINK_AT_MAX = 1024,
-	LIST_MAX = 1 << 14,
 	HEADS_MAX = 64,
 	RESERVE_CODE_MAX = 512,
 	SCHED_AROUND = 128,
@@ -30,16 +28,22 @@ static const uint64_t data_max = 1ull << 30, length_max = 1ull << 28;
 
 struct data_search {
 	struct go_runtime *rt;
-	struct target *t;
+	struct cal_reads reads;
 	const struct go_layout *layout;	/* of the search for allm */
 	gaddr_t main;			/* entry of runtime.main */
 	gaddr_t found[HEADS_MAX];
 	size_t n, length;		/* and the length of the longest list */
 };
 
+static struct data_search search_of(struct go_runtime *rt)
+{
+	return (struct data_search){ .rt = rt, .reads = { .t = rt->process->target, .left = CAL_READS } };
+}
+
 /* Looks at the bytes of one address; `left` of them are there. */
 typedef void word_fn(struct data_search *s, gaddr_t at, const uint8_t *bytes, size_t left);
 
+/* With too much to look at nothing counts as found: what was not looked at may be it, too. */
 static void search(struct data_search *s, word_fn *look)
 {
 	const struct go_module *m = &s->rt->modules[0];
@@ -51,13 +55,17 @@ static void search(struct data_search *s, word_fn *look)
 	for (; at < end; at += CHUNK) {
 		size_t left = end - at < CHUNK + OVERLAP ? (size_t)(end - at) : CHUNK + OVERLAP;
 		struct span v = { .addr = at, .buf = buf, .len = left };
-		struct error *err = target_read_v(s->t, &v, 1);
+		struct error *err = target_read_v(s->reads.t, &v, 1);
 
 		error_free(err);
 		if (err)
 			return;
-		for (size_t i = 0; i < CHUNK && i + 8 <= v.done; i += 8)
+		for (size_t i = 0; i < CHUNK && i + 8 <= v.done && s->reads.left; i += 8)
 			look(s, at + i, buf + i, v.done - i);
+		if (!s->reads.left) {
+			s->n = 0;
+			return;
+		}
 	}
 }
 
@@ -68,29 +76,7 @@ static void add(struct data_search *s, gaddr_t at)
 	s->n++;
 }
 
-static bool is_place(uint64_t w)
-{
-	return w % 8 == 0 && w >= 4096 && w < 1ull << 47;
-}
-
-static bool read_word(const struct data_search *s, gaddr_t at, uint64_t *ret)
-{
-	struct error *err = target_read_u64(s->t, at, ret);
-
-	error_free(err);
-	return !err;
-}
-
 /* ---- allgs ---- */
-
-static size_t read_some(const struct data_search *s, gaddr_t at, uint8_t *bytes, size_t len)
-{
-	struct span v = { .addr = at, .buf = bytes, .len = len };
-	struct error *err = target_read_v(s->t, &v, 1);
-
-	error_free(err);
-	return err ? 0 : v.done & ~(size_t)7;
-}
 
 static bool has_word(const uint8_t *bytes, size_t len, uint64_t value)
 {
@@ -101,7 +87,7 @@ static bool has_word(const uint8_t *bytes, size_t len, uint64_t value)
 }
 
 /* Do all elements hold their own address, and at the same place? */
-static bool name_themselves(const struct data_search *s, const gaddr_t *e, size_t n, const uint8_t *first,
+static bool name_themselves(struct data_search *s, const gaddr_t *e, size_t n, const uint8_t *first,
 			    size_t len)
 {
 	for (size_t o = 0; o + 8 <= len; o += 8) {
@@ -110,7 +96,7 @@ static bool name_themselves(const struct data_search *s, const gaddr_t *e, size_
 
 		if (cal_word(first, (uint32_t)o) != e[0])
 			continue;
-		while (same < n && is_place(e[same]) && read_word(s, e[same] + o, &w) && w == e[same])
+		while (same < n && cal_is_place(e[same]) && cal_read_word(&s->reads, e[same] + o, &w) && w == e[same])
 			same++;
 		if (same == n)
 			return true;
@@ -130,12 +116,12 @@ static void look_for_allgs(struct data_search *s, gaddr_t at, const uint8_t *byt
 	ptr = cal_word(bytes, 0);
 	len = cal_word(bytes, 8);
 	cap = cal_word(bytes, 16);
-	if (!is_place(ptr) || len == 0 || len > cap || cap > length_max)
+	if (!cal_is_place(ptr) || len == 0 || len > cap || cap > length_max)
 		return;
 	n = len < ELEMENTS ? (size_t)len : ELEMENTS;
-	if (read_some(s, ptr, (uint8_t *)e, n * sizeof(e[0])) != n * sizeof(e[0]) || !is_place(e[0]))
+	if (cal_read_some(&s->reads, ptr, e, n * sizeof(e[0])) != n * sizeof(e[0]) || !cal_is_place(e[0]))
 		return;
-	got = read_some(s, e[0], first, sizeof(first));
+	got = cal_read_some(&s->reads, e[0], first, sizeof(first));
 	if (has_word(first, got, s->main) && name_themselves(s, e, n, first, got))
 		add(s, at);
 }
@@ -152,7 +138,7 @@ static bool set_global(struct go_runtime *rt, enum go_global g, gaddr_t addr)
 
 bool go_allgs_in_data(struct go_runtime *rt)
 {
-	struct data_search s = { .rt = rt, .t = rt->process->target };
+	struct data_search s = search_of(rt);
 	struct go_func f;
 	uint32_t pos = 0;
 	bool changed;
@@ -172,38 +158,26 @@ bool go_allgs_in_data(struct go_runtime *rt)
 
 /* ---- allm ---- */
 
-static bool is_variable(const struct data_search *s, gaddr_t addr)
-{
-	const struct go_module *m = &s->rt->modules[0];
-
-	return addr - m->bias >= m->noptrdata && addr - m->bias < m->enoptrbss;
-}
-
 /* Its first member is g0, which names itself and has no number. (That only saves work.) */
-static bool looks_like_m(const struct data_search *s, gaddr_t at)
+static bool looks_like_m(struct data_search *s, gaddr_t at)
 {
 	uint64_t g0, self, goid;
 
-	return read_word(s, at, &g0) && is_place(g0) &&
-	       read_word(s, g0 + (uint64_t)s->layout->f[GO_G_SCHED_G].offset, &self) && self == g0 &&
-	       read_word(s, g0 + (uint64_t)s->layout->f[GO_G_GOID].offset, &goid) && goid == 0;
+	return cal_read_word(&s->reads, at, &g0) && cal_is_place(g0) &&
+	       cal_read_word(&s->reads, g0 + (uint64_t)s->layout->f[GO_G_SCHED_G].offset, &self) && self == g0 &&
+	       cal_read_word(&s->reads, g0 + (uint64_t)s->layout->f[GO_G_GOID].offset, &goid) && goid == 0;
 }
 
 /* The most ms that a list from here to m0 has, whatever member links it. */
-static size_t longest_list(const struct data_search *s, gaddr_t head)
+static size_t longest_list(struct data_search *s, gaddr_t head)
 {
 	size_t most = 0;
 
-	for (uint64_t o = 0; o < LINK_AT_MAX; o += 8) {
-		uint64_t at = head, last = 0;
-		size_t n = 0;
+	for (uint32_t o = 0; o < CAL_LINK_MAX; o += 8) {
+		gaddr_t last;
+		size_t n = cal_list_length(&s->reads, &s->rt->modules[0], head, o, &last);
 
-		for (; at && n < LIST_MAX; n++) {
-			last = at;
-			if (!is_place(at) || !read_word(s, at + o, &at))
-				break;
-		}
-		if (at == 0 && n > most && is_variable(s, last) && looks_like_m(s, last))
+		if (n > most && looks_like_m(s, last))
 			most = n;
 	}
 	return most;
@@ -215,7 +189,7 @@ static void look_for_allm(struct data_search *s, gaddr_t at, const uint8_t *byte
 	size_t n;
 
 	(void)left;
-	if (!is_place(head) || !looks_like_m(s, head))
+	if (!cal_is_place(head) || !looks_like_m(s, head))
 		return;
 	n = longest_list(s, head);
 	if (n < 2 || n < s->length)
@@ -255,10 +229,11 @@ static gaddr_t counter_of_ms(struct go_runtime *rt)
 
 bool go_allm_in_data(struct go_runtime *rt, const struct go_layout *l)
 {
-	struct data_search s = { .rt = rt, .t = rt->process->target, .layout = l };
+	struct data_search s = search_of(rt);
 	gaddr_t counter = counter_of_ms(rt), found = 0;
 	size_t n = 0;
 
+	s.layout = l;
 	search(&s, look_for_allm);
 	for (size_t i = 0; i < s.n && i < HEADS_MAX; i++) {
 		if (counter && s.found[i] - counter + SCHED_AROUND < 2 * SCHED_AROUND)
@@ -299,7 +274,7 @@ static void look_for_texts(struct data_search *s, gaddr_t at, const uint8_t *byt
 
 bool go_wait_reasons_in_data(struct go_runtime *rt)
 {
-	struct data_search s = { .rt = rt, .t = rt->process->target };
+	struct data_search s = search_of(rt);
 
 	search(&s, look_for_texts);
 	return s.n == 1 && set_global(rt, GO_WAITREASON_STRINGS, s.found[0]);

@@ -353,6 +353,32 @@ static void test_lists_in_data(void **state)
 	world_close(&w);
 }
 
+/* Data that is full of pointers to one thing that looks like an m, and never ends: nothing, and soon. */
+static void test_search_in_hostile_data(void **state)
+{
+	enum { POINTERS = 4096, READS = 3 << 20 };
+	struct go_layout real = row(26);
+	gaddr_t fake = HEAP + 0x800, g0 = HEAP + 0x1800;
+	struct world w;
+
+	(void)state;
+	no_claims();
+	world_open(&w, &real, 9, false);
+	for (gaddr_t o = 0; o < 0x1000; o += 8)
+		target_fake_poke_u64(w.t, fake + o, fake);
+	target_fake_poke_u64(w.t, fake, g0);
+	poke(&w, g0, GO_G_SCHED_G, g0);
+	poke(&w, g0, GO_G_GOID, 0);
+	for (gaddr_t i = 0; i < POINTERS; i++)
+		target_fake_poke_u64(w.t, VARS + i * 8, fake);
+	w.rt->globals[GO_ALLM].addr = 0;
+	target_fake_poke_u64(w.t, VARS + 0x80, m_at(0));	/* what a longer search might take */
+	assert_false(go_allm_in_data(w.rt, &real));
+	assert_int_equal(w.rt->globals[GO_ALLM].addr, 0);
+	assert_true(target_fake_reads(w.t) < READS);
+	world_close(&w);
+}
+
 /* ---- too early, and never ---- */
 
 static void test_starting(void **state)
@@ -499,6 +525,7 @@ int main(void)
 		cmocka_unit_test(test_one_member_more),
 		cmocka_unit_test(test_rows_of_other_versions),
 		cmocka_unit_test(test_lists_in_data),
+		cmocka_unit_test(test_search_in_hostile_data),
 		cmocka_unit_test(test_starting),
 		cmocka_unit_test(test_nothing_can_be_proved),
 		cmocka_unit_test(test_restricted_with_a_row),
