@@ -240,6 +240,7 @@ struct error *go_runtime_check(struct go_runtime *rt)
 	struct go_global_at before[GO_GLOBAL_COUNT];
 	struct go_layout row = rt->layout;
 	bool has_row = rt->has_layout;
+	uint8_t wrapper_id = rt->wrapper_id;
 	enum verdict v = MISFIT;
 	struct error *err;
 	char why[160];
@@ -260,6 +261,8 @@ struct error *go_runtime_check(struct go_runtime *rt)
 		memcpy(rt->globals, before, sizeof(before));
 		rt->layout = row;
 		rt->has_layout = has_row;
+		rt->wrapper_id = wrapper_id;
+		rt->wait_reasons_read = false;
 	}
 	return err;
 }

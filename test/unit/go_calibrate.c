@@ -472,6 +472,7 @@ static void test_nothing_is_final_at_the_start(void **state)
 	w.rt->layout = real;
 	w.rt->has_layout = true;
 	w.rt->build.minor = 26;
+	w.rt->wrapper_id = 23;
 	for (int i = 0; i < N_M; i++)
 		poke(&w, m_at(i), GO_M_PROCID, 100000 + (uint64_t)i);
 	target_fake_task(w.t, FIRST_TID + 1, "1 2 3\n", "running\n");
@@ -481,6 +482,7 @@ static void test_nothing_is_final_at_the_start(void **state)
 	target_fake_task(w.t, FIRST_TID, "1 2 3\n", in_go);	/* the first one may be in schedinit */
 	assert_ptr_equal(go_runtime_check(w.rt), &err_end);
 	assert_null(w.rt->restricted);
+	assert_int_equal(w.rt->wrapper_id, 23);
 	world_write(&w);
 	assert_null(go_runtime_check(w.rt));
 	assert_true(w.rt->has_layout);
