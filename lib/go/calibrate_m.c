@@ -288,13 +288,27 @@ static bool fits_lockedm(struct sight *s, uint32_t offset)
 
 /* ---- by code ---- */
 
+/* Nothing in any m, or an address. (The claim may be anything, and the end of an m is not known.) */
+static bool holds_addresses(struct sight *s, int32_t at)
+{
+	if (at < 0 || at % 8 || at + 8 > GO_SPANS_MAX)
+		return false;
+	for (size_t i = 0; i < s->n_ms; i++) {
+		uint64_t w;
+
+		if (!cal_read_word(&s->reads, s->ms[i].at + (uint64_t)at, &w) || w >= 1ull << 47)
+			return false;
+	}
+	return true;
+}
+
 /* The vDSO's callers compare with curg, so what they call an m is one. */
 static void take_vdso(struct sight *s)
 {
 	const struct code_claims *c = &s->claims;
 
-	if (c->vdso_curg < 0 || c->vdso_curg != cal_offset(s, GO_M_CURG) || c->m_vdso_sp < 0 ||
-	    c->m_vdso_pc < 0)
+	if (c->vdso_curg < 0 || c->vdso_curg != cal_offset(s, GO_M_CURG) ||
+	    !holds_addresses(s, c->m_vdso_sp) || !holds_addresses(s, c->m_vdso_pc))
 		return;
 	(void)cal_set(s, GO_M_VDSOSP, c->m_vdso_sp, 8);
 	(void)cal_set(s, GO_M_VDSOPC, c->m_vdso_pc, 8);

@@ -115,27 +115,13 @@ static enum verdict look(struct look *k)
 	return FITS;
 }
 
-/* Members without which there is nothing to check or to do. */
-static bool has_core(const struct go_layout *l)
-{
-	static const enum go_field core[] = {
-		GO_G_STACK_LO, GO_G_STACK_HI, GO_G_M, GO_G_SCHED_SP, GO_G_SCHED_PC, GO_G_SCHED_G,
-		GO_G_ATOMICSTATUS, GO_G_GOID, GO_G_STARTPC, GO_M_G0, GO_M_PROCID, GO_M_CURG, GO_M_ALLLINK,
-	};
-
-	for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)
-		if (!go_has(l, core[i]))
-			return false;
-	return true;
-}
-
 enum verdict check_runtime(struct go_runtime *rt, struct look *k)
 {
 	static const enum go_global needed[] = { GO_ALLGLEN, GO_ALLGPTR, GO_ALLM };
 	enum verdict v = MISFIT;
 
 	*k = (struct look){ .rt = rt, .t = rt->process->target };
-	if (!has_core(&rt->layout))
+	if (!go_layout_has_core(&rt->layout))
 		return misfit(k, "no layout is known for %s",
 			      rt->build.version[0] ? rt->build.version : "this Go version");
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)

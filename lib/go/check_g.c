@@ -11,13 +11,11 @@
 
 #include "go/check_impl.h"
 
-enum { G_BYTES = 1024 };
-
 enum verdict check_read_gs(struct look *k)
 {
 	const struct go_layout *l = &k->rt->layout;
 	size_t at_self = (size_t)l->f[GO_G_SCHED_G].offset, len = g_span(l);
-	uint8_t bytes[G_BYTES];
+	uint8_t bytes[GO_G_SPAN_MAX];
 
 	if (len < at_self + 8)
 		len = at_self + 8;

@@ -9,10 +9,7 @@
  */
 #include "go/check_impl.h"
 
-enum {
-	MS_MAX = 1 << 16,
-	M_BYTES = 4096,
-};
+enum { MS_MAX = 1 << 16 };
 
 static bool is_thread(const struct look *k, uint64_t procid)
 {
@@ -96,10 +93,10 @@ static enum verdict walk_ms(struct look *k, struct census *c)
 	const struct go_layout *l = &k->rt->layout;
 	uint64_t at = k->allm;
 	size_t len = m_span(l);
-	uint8_t bytes[M_BYTES];
+	uint8_t bytes[GO_SPANS_MAX];
 	struct m_look m;
 
-	if (len > sizeof(bytes))
+	if (len + g_span(l) > sizeof(bytes))
 		return misfit(k, "an m is longer than any known one");
 	for (k->n_ms = 0; at; at = m.alllink, k->n_ms++) {
 		struct error *err = k->n_ms < MS_MAX ? target_read(k->t, at, bytes, len) : &err_corrupt;

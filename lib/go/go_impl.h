@@ -139,6 +139,11 @@ uint8_t go_wrapper_func_id(int minor);
 struct error *go_layout_choose(struct image *img, const struct go_build *b, struct go_layout *ret,
 			       bool *is_own);
 
+/* goroutine.c: has it the members without which there is nothing to check or to do? */
+bool go_layout_has_core(const struct go_layout *l);
+/* Forgets other members, the farthest first, until gs and ms are as short as readers have room for. */
+void go_layout_shorten(struct go_layout *l);
+
 /* globals.c: symbols, else the instruction rules. Fills rt->globals; missing ones stay 0. */
 struct error *go_globals_find(struct go_runtime *rt);
 

@@ -47,6 +47,55 @@ size_t m_span(const struct go_layout *l)
 	return span_of(l, m_fields, sizeof(m_fields) / sizeof(m_fields[0]));
 }
 
+static const enum go_field core[] = {
+	GO_G_STACK_LO, GO_G_STACK_HI, GO_G_M, GO_G_SCHED_SP, GO_G_SCHED_PC, GO_G_SCHED_G, GO_G_ATOMICSTATUS,
+	GO_G_GOID, GO_G_STARTPC, GO_M_G0, GO_M_PROCID, GO_M_CURG, GO_M_ALLLINK,
+};
+
+bool go_layout_has_core(const struct go_layout *l)
+{
+	for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)
+		if (!go_has(l, core[i]))
+			return false;
+	return true;
+}
+
+static bool is_core(enum go_field f)
+{
+	for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)
+		if (core[i] == f)
+			return true;
+	return false;
+}
+
+/* Forgets the last member; false when it is one that is needed: then nothing makes the span shorter. */
+static bool forget_last(struct go_layout *l, const enum go_field *v, size_t n)
+{
+	size_t end = span_of(l, v, n);
+	bool forgot = false;
+
+	for (size_t i = 0; i < n; i++) {
+		struct go_field_at *f = &l->f[v[i]];
+
+		if (is_core(v[i]) || f->offset < 0 || (size_t)f->offset + f->size != end)
+			continue;
+		*f = (struct go_field_at){ .offset = -1 };
+		forgot = true;
+	}
+	return forgot;
+}
+
+void go_layout_shorten(struct go_layout *l)
+{
+	enum { N_G = sizeof(g_fields) / sizeof(g_fields[0]), N_M = sizeof(m_fields) / sizeof(m_fields[0]) };
+	bool going = true;
+
+	while (going && g_span(l) > GO_G_SPAN_MAX)
+		going = forget_last(l, g_fields, N_G);
+	while (going && g_span(l) + m_span(l) > GO_SPANS_MAX)
+		going = forget_last(l, m_fields, N_M) || forget_last(l, g_fields, N_G);
+}
+
 static inline uint64_t value(const struct go_layout *l, const uint8_t *bytes, enum go_field id)
 {
 	const struct go_field_at *f = &l->f[id];

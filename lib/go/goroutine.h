@@ -40,6 +40,15 @@ struct g_look {
 	uint64_t fingerprint;	/* g_fingerprint of the same bytes */
 };
 
+/*
+ * As many bytes as those who read gs and ms have room for. A layout that needs more is not believed
+ * (go_runtime_check), so g_span and m_span + g_span of one that is never exceed these two.
+ */
+enum {
+	GO_G_SPAN_MAX = 1024,
+	GO_SPANS_MAX = 2032,		/* an m and its g together, as a hold keeps them */
+};
+
 /* Bytes of a g, from its start, that g_parse needs for this layout. */
 size_t g_span(const struct go_layout *l);
 /* `bytes` must hold g_span bytes. Fills all but t_before and t_after. */

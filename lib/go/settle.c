@@ -104,6 +104,7 @@ static enum verdict try_layout(struct settling *s, const struct go_layout *l)
 	enum verdict v;
 
 	s->rt->layout = *l;
+	go_layout_shorten(&s->rt->layout);
 	v = check_runtime(s->rt, &s->look);
 	if (v != FITS)
 		s->rt->layout = before;

@@ -140,7 +140,7 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 /* A struct whose range came back short (a hole in between): by itself. */
 static struct error *visit_alone(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)
 {
-	uint8_t bytes[1024];
+	uint8_t bytes[GO_G_SPAN_MAX];
 	uint64_t before = reader_now(r);
 	struct error *err;
 

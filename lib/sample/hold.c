@@ -48,6 +48,9 @@ struct own_stack {
 	gaddr_t callbacks;	/* where C has called into Go, the innermost such call */
 };
 
+_Static_assert(GO_SPANS_MAX + 2 * sizeof(uint64_t) <= CAPTURE_NOTE,
+	       "a note holds an m, a g, the mark of its labels and the callbacks");
+
 /* The last bytes of the note. */
 static uint8_t *callbacks_note(struct capture *c)
 {

@@ -171,7 +171,7 @@ static void has_ended(struct snapshot_goroutine *g)
 /* A fresh header of a goroutine that was missed. */
 static void refresh(struct taker *t, struct snapshot_goroutine *g)
 {
-	uint8_t bytes[1024];
+	uint8_t bytes[GO_G_SPAN_MAX];
 	struct g_look look;
 	uint64_t before = reader_now(&t->reader);
 	struct error *err;

@@ -16,7 +16,6 @@
 enum {
 	MS_MAX = 1 << 17,
 	STALE_MAX = 1024,	/* m's without a thread that still name one: C had them, and gave them back */
-	M_BYTES = 2048,
 	PIECE_BYTES = 64 * 1024,
 };
 
@@ -65,7 +64,7 @@ static struct error *copy_thread(struct walk *w, struct thread *th)
 static struct error *walk_ms(struct walk *w)
 {
 	gaddr_t at, all = go_runtime_globals(w->r->rt)[GO_ALLM].addr;
-	uint8_t bytes[M_BYTES];
+	uint8_t bytes[GO_SPANS_MAX];
 	struct error *err;
 
 	if (!all || w->r->m_span > sizeof(bytes))

@@ -23,7 +23,6 @@ enum {
 	BATCH_JOBS = 32,
 	RETRY_JOBS = 8,		/* those that have moved once: smaller batches, shorter windows */
 	BATCH_BYTES = 1 << 20,
-	G_BYTES_MAX = 1024,
 	BYTES_PER_FRAME = 256,		/* of stack, more than most have */
 	WHOLE_BYTES = 64 << 20,
 	RUN_BYTES = 4 << 20,		/* of long stacks in one run, before only their ends are read */
@@ -41,7 +40,7 @@ struct piece {
 	uint32_t len;			/* of the used part of its stack */
 	bool twice;			/* two readings must agree */
 	struct reading first, second;
-	uint8_t header[G_BYTES_MAX];
+	uint8_t header[GO_G_SPAN_MAX];
 	size_t header_done;
 };
 
@@ -349,7 +348,7 @@ static struct error *read_long(struct stack_reader *sr, const struct run *run, c
 	struct walked first = { .frames = sr->frames }, second = { .frames = sr->again };
 	uint64_t most = most_bytes(sr), used = used_bytes(start);
 	bool twice = read_twice(sr, r, &job->look);
-	uint8_t header[G_BYTES_MAX];
+	uint8_t header[GO_G_SPAN_MAX];
 	struct span s = { .addr = job->look.g, .buf = header, .len = r->g_span };
 	struct error *err;
 
@@ -417,7 +416,7 @@ static struct error *report_moved(const struct run *run, const struct stack_job 
 /* The second and last try of a goroutine that had moved on: from a fresh header. */
 static struct error *try_again(struct stack_reader *sr, const struct run *run, struct stack_job *job)
 {
-	uint8_t bytes[G_BYTES_MAX];
+	uint8_t bytes[GO_G_SPAN_MAX];
 	struct unwind_start start;
 	struct g_look look;
 	struct error *err;
@@ -472,7 +471,7 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 	struct run run = { .r = r, .between = between, .done = done, .ctx = ctx };
 	struct error *err;
 
-	if (r->g_span > G_BYTES_MAX)
+	if (r->g_span > GO_G_SPAN_MAX)
 		return &err_corrupt;
 	sr->n_retry = 0;
 	sr->counted = (go_runtime_caps(r->rt) & GO_CAP_TRACKINGSEQ) != 0;

@@ -163,7 +163,7 @@ static bool join_m(struct threads *ts, const struct reader *r, const struct m_lo
 
 static struct error *walk_ms(struct threads *ts, const struct reader *r)
 {
-	uint8_t bytes[2048];
+	uint8_t bytes[GO_SPANS_MAX];
 	gaddr_t at, head;
 	struct error *err;
 

@@ -308,6 +308,32 @@ static void test_rows_of_other_versions(void **state)
 	assert_true(settled > n * n / 2);
 }
 
+/* Claims of the code that lead far out of an m cost what they claim, and nothing else. */
+static void test_far_claims(void **state)
+{
+	static const int32_t far[] = { 1 << 20, 4000, GO_SPANS_MAX - 8, INT32_MAX - 7, 12 };
+	struct go_layout real = row(26);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
+		struct world w;
+
+		true_claims(&real);
+		claims.m_vdso_sp = claims.m_vdso_pc = far[i];
+		world_open(&w, &real, 5, false);
+		for (int k = 0; k < N_M; k++)
+			target_fake_poke_u64(w.t, m_at(k) + GO_SPANS_MAX - 8, 0);
+		assert_null(go_runtime_check(w.rt));
+		if (w.rt->restricted)
+			fail_msg("%s", w.rt->restricted);
+		assert_true(w.rt->caps & GO_CAP_ALLM);
+		assert_false(go_has(&w.rt->layout, GO_M_VDSOSP));
+		assert_false(go_has(&w.rt->layout, GO_M_VDSOPC));
+		expect_found(&w.rt->layout, core, N_CORE, 26);
+		world_close(&w);
+	}
+}
+
 /* ---- lists that must be searched for ---- */
 
 static void test_lists_in_data(void **state)
@@ -526,6 +552,7 @@ int main(void)
 		cmocka_unit_test(test_any_order),
 		cmocka_unit_test(test_one_member_more),
 		cmocka_unit_test(test_rows_of_other_versions),
+		cmocka_unit_test(test_far_claims),
 		cmocka_unit_test(test_lists_in_data),
 		cmocka_unit_test(test_search_in_hostile_data),
 		cmocka_unit_test(test_starting),
