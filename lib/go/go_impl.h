@@ -96,9 +96,6 @@ const char *go_module_contradiction(struct image *img, const struct go_layout *l
 /* The module whose moduledata stands at this link-time address; &err_notfound: none does. */
 struct error *go_module_at(struct image *img, uint64_t bias, gaddr_t at, const struct go_layout *layout,
 			   struct go_module *ret);
-/* The function table alone: for "is it Go at all", and the format for an unknown version. */
-struct error *go_pclntab_find(struct image *img, gaddr_t *addr, enum pclntab_format *format,
-			      uint64_t *nfunc);
 
 /* place.c: bias of the executable in a live process; &err_notfound: it is not where it says. */
 struct error *go_image_place(const struct target *t, int fd, struct image *img, uint64_t *ret);

@@ -6,8 +6,9 @@
  * Read-only and writable segments come first (in old position independent programs the table is
  * relocated data), code last: linkers that save pages put read-only data into the code segment.
  * The header's text start is not looked at: it is 0 since Go 1.26. Where nothing agrees with itself,
- * the magic alone will do: the runtime asks for no more, and goes by moduledata. What a candidate is
- * worth is decided by moduledata.c.
+ * the magic will do if something points to it that begins as moduledata does: the runtime asks for no
+ * more, and other programs that know of Go have the magic in their data. What a candidate is worth is
+ * decided by moduledata.c.
  *
  * Upstream: src/runtime/symtab.go (pcHeader, moduledataverify1), cmd/link/internal/ld/pcln.go.
  */
@@ -16,7 +17,8 @@
 #include "base/buf.h"
 #include "go/pclntab_impl.h"
 
-enum { HEADER_MAX = 72, TABLE_STEP = 8, N_TABLES = 5, MIN_LC = 1, PTR_SIZE = 8 };
+enum { HEADER_MAX = 72, TABLE_STEP = 8, N_TABLES = 5, MIN_LC = 1, PTR_SIZE = 8,
+       N_SLICES = 3, POINTERS_MAX = 64 };
 
 _Static_assert((int)HEADER_MAX <= (int)IMAGE_SCAN_OVERLAP, "headers must be seen whole");
 
@@ -104,6 +106,56 @@ static bool headers_in_chunk(void *ctx, const struct image_chunk *c)
 	return s->n == s->cap;
 }
 
+/* ---- the magic alone ---- */
+
+/* A slice as the linker makes them: some bytes of the file, and no room for more. */
+static bool is_slice(const struct image *img, const uint64_t *words)
+{
+	return image_segment_at(img, words[0]) && words[1] > 0 && words[1] == words[2];
+}
+
+/* Do some tables follow behind the word? Up to 1.15 that is the first table's own. */
+static bool begins_moduledata(struct image *img, gaddr_t at, const struct pclntab_header *h)
+{
+	uint64_t words[1 + 3 * N_SLICES];
+	const uint64_t *slices = pclntab_shape(h->format)->tables_at ? words + 1 : words;
+	struct error *err = image_read_relocated(img, at, words, sizeof(words));
+
+	error_free(err);
+	for (int i = 0; !err && i < N_SLICES; i++)
+		if (!is_slice(img, slices + 3 * i))
+			return false;
+	return !err && words[0] == h->addr;
+}
+
+static struct error *has_moduledata(struct image *img, const struct pclntab_header *h, bool *ret)
+{
+	gaddr_t at[POINTERS_MAX];
+	size_t n = POINTERS_MAX;
+	struct error *err = image_find_pointers(img, h->addr, at, &n);
+
+	*ret = false;
+	for (size_t i = 0; !err && i < n && !*ret; i++)
+		*ret = begins_moduledata(img, at[i], h);
+	return err;
+}
+
+static struct error *search_magic(struct image *img, struct header_search *s)
+{
+	struct pclntab_header h[PCLNTAB_CANDIDATES];
+	struct header_search all = { .magic_only = true, .img = img, .out = h, .cap = PCLNTAB_CANDIDATES };
+	struct error *err = image_scan(img, 0, SEGMENT_EXEC, headers_in_chunk, &all);
+
+	for (size_t i = 0; !err && i < all.n && s->n < s->cap; i++) {
+		bool has;
+
+		err = has_moduledata(img, &h[i], &has);
+		if (!err && has)
+			s->out[s->n++] = h[i];
+	}
+	return err;
+}
+
 struct error *pclntab_candidates(struct image *img, struct pclntab_header *out, size_t *n)
 {
 	struct header_search s = { .img = img, .out = out, .cap = *n };
@@ -111,29 +163,10 @@ struct error *pclntab_candidates(struct image *img, struct pclntab_header *out, 
 
 	if (!err && s.n == 0)
 		err = image_scan(img, SEGMENT_EXEC, 0, headers_in_chunk, &s);
-	if (!err && s.n == 0) {
-		s.magic_only = true;
-		err = image_scan(img, 0, SEGMENT_EXEC, headers_in_chunk, &s);
-	}
+	if (!err && s.n == 0)
+		err = search_magic(img, &s);
 	if (err)
 		return err;
 	*n = s.n;
-	return NULL;
-}
-
-struct error *go_pclntab_find(struct image *img, gaddr_t *addr, enum pclntab_format *format,
-			      uint64_t *nfunc)
-{
-	struct pclntab_header h;
-	size_t n = 1;
-	struct error *err = pclntab_candidates(img, &h, &n);
-
-	if (err)
-		return err;
-	if (n == 0)
-		return &err_notfound;
-	*addr = h.addr;
-	*format = h.format;
-	*nfunc = h.nfunc;
 	return NULL;
 }

@@ -195,18 +195,18 @@ static void test_formats_of_other_versions_are_refused(void **state)
 		struct go_image_fake *f = fake(19, false);
 		struct world *w;
 		struct error *err;
-		enum pclntab_format format;
-		gaddr_t addr;
-		uint64_t nfunc;
+		struct pclntab_header h;
+		size_t n = 1;
 
 		go_image_fake_put(f, f->pclntab, magics[i], 4);
 		for (unsigned int k = 0; k < 6; k++)	/* plausible as table offsets of the older header, too */
 			go_image_fake_put(f, f->pclntab + 24 + 8 * k, 0x50 + k, 8);
 		w = world_try(f, 0, &err);
 		assert_ptr_equal(err, &err_notfound);
-		assert_null(go_pclntab_find(w->img, &addr, &format, &nfunc));
-		assert_int_equal(format, i ? PCLNTAB_12 : PCLNTAB_116);
-		assert_int_equal(addr, f->pclntab);
+		assert_null(pclntab_candidates(w->img, &h, &n));
+		assert_int_equal(n, 1);
+		assert_int_equal(h.format, i ? PCLNTAB_12 : PCLNTAB_116);
+		assert_int_equal(h.addr, f->pclntab);
 		world_close(w);
 	}
 }

@@ -132,6 +132,24 @@ static void test_not_go(void **state)
 	refused(&w, ERROR_NOT_GO, "is not a Go program", "no Go function table");
 }
 
+/* A program that knows Go's magic numbers and keeps pointers to them is none for that. */
+static void test_magic_in_other_data(void **state)
+{
+	static const uint64_t lengths[][2] = { { 0, 0 }, { 0x200, 0x201 }, { 0, 0x200 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct go_image_fake *f = fake(26);
+		struct world w;
+
+		go_image_fake_put(f, f->pclntab + 8, 0, 8);	/* the header is no good */
+		go_image_fake_put(f, f->moduledata + 16, lengths[i][0], 8);
+		go_image_fake_put(f, f->moduledata + 24, lengths[i][1], 8);
+		w = world_of(f);
+		refused(&w, ERROR_NOT_GO, "is not a Go program", "no Go function table");
+	}
+}
+
 static void test_gccgo(void **state)
 {
 	struct go_image_fake *f = fake(26);
@@ -434,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_open_live),
 		cmocka_unit_test(test_open_file),
 		cmocka_unit_test(test_not_go),
+		cmocka_unit_test(test_magic_in_other_data),
 		cmocka_unit_test(test_gccgo),
 		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_packed_and_unmapped),
