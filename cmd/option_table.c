@@ -76,7 +76,7 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "runtime", .argument = "FILE", .type = OPTION_TYPE_STRING,
 		.commands = COMMAND_RECORDING | COMMAND_DUMP | COMMAND_INFO,
 		.group = group_capture, .offset = AT(runtime),
-		.help = "of several Go runtimes in one process, that of this program or library",
+		.help = "of several Go runtimes in one process, that of this program or library (name or path)",
 	},
 	[OPTION_STRICT] = {
 		.name = "strict", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,

@@ -29,7 +29,7 @@ struct go_module;
 /* How to open one. All zero: everything that can be told, the only runtime there is. */
 struct go_options {
 	bool strict;		/* refuse where otherwise restricted mode would do */
-	const char *runtime;	/* of several runtimes the one whose file has this base name; NULL */
+	const char *runtime;	/* of several runtimes the one whose file has this path or base name; NULL */
 };
 
 /*

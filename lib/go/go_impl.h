@@ -15,7 +15,7 @@
 #include "go/pclntab.h"
 #include "image/images.h"
 
-enum { GO_MODULES_MAX = 64, GO_RUNTIMES_MAX = 4, GO_WAIT_REASONS_MAX = 128 };
+enum { GO_MODULES_MAX = 64, GO_RUNTIMES_MAX = 64, GO_WAIT_REASONS_MAX = 128 };
 
 /* The four header formats of the function table, by magic. */
 enum pclntab_format { PCLNTAB_12, PCLNTAB_116, PCLNTAB_118, PCLNTAB_120 };
@@ -53,7 +53,8 @@ struct go_runtime {
 	bool checked;
 	const char *restricted;	/* why it is in restricted mode, static or in `strings`; NULL */
 	uint8_t wrapper_id;	/* funcID of compiler-made wrappers in this version */
-	const char *file;	/* base name of what it was found in */
+	const char *path;	/* what it was found in, as the mappings name it */
+	const char *file;	/* its base name: the end of `path` */
 	const char *where;	/* the same in words: "its file", "the library a.so" */
 	struct go_module modules[GO_MODULES_MAX];	/* the first is that of the runtime itself */
 	uint32_t n_modules;
@@ -75,6 +76,7 @@ struct go_process {
 	struct images *mapped;		/* owned; all others, NULL until they are asked for */
 	struct go_runtime *runtimes[GO_RUNTIMES_MAX];	/* owned */
 	uint32_t n_runtimes;
+	uint32_t n_left_out;	/* runtimes for which there was no room */
 };
 
 /* buildinfo.c: version, path, module, settings out of the image (live memory is not needed). */

@@ -228,7 +228,7 @@ struct error *go_runtime_open(struct go_process *p, struct image *img, uint64_t 
 	if (!rt)
 		return &err_nomem;
 	rt->process = p;
-	rt->file = rt->where = "";
+	rt->path = rt->file = rt->where = "";
 	arena_init(&rt->strings);
 	err = pclntab_cache_create(&rt->cache);
 	if (!err)

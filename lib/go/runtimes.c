@@ -5,11 +5,13 @@
  * through a loader by hand, c-shared libraries in a host of another language); and when no file has
  * any, its memory (packed programs). A plugin looks like a runtime, even the scheduler's code is in
  * it; but it is a module in the list of the runtime that loaded it (modules.c), and so is none. Each
- * runtime is read from its own image and its modules alone. More than one is no answer unless the user has named one: goroutines of
- * two schedulers must not be mixed.
+ * runtime is read from its own image and its modules alone. More than one is no answer unless the user
+ * has named one: goroutines of two schedulers must not be mixed. Nor is a library's when the executable
+ * has one that cannot be read.
  *
  * Must not know versions or tables; process.c opens what is found here.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +19,22 @@
 #include "base/cleanup.h"
 #include "go/pclntab_impl.h"
 
-enum { NAME_MAX_BYTES = 128 };
-
 /* ---- names ---- */
 
-/* "a.so" of "/srv/a.so (deleted)". */
-static void base_name(const char *path, char name[NAME_MAX_BYTES])
+/* Without the " (deleted)" that the kernel puts behind the path of a file that is gone. */
+static size_t path_length(const char *path)
 {
 	static const char deleted[] = " (deleted)";
-	const char *slash = strrchr(path, '/');
-	size_t n;
+	size_t n = strlen(path), d = sizeof(deleted) - 1;
 
-	snprintf(name, NAME_MAX_BYTES, "%s", slash ? slash + 1 : path);
-	n = strlen(name);
-	if (n > sizeof(deleted) - 1 && strcmp(name + n - (sizeof(deleted) - 1), deleted) == 0)
-		name[n - (sizeof(deleted) - 1)] = '\0';
+	return n > d && strcmp(path + n - d, deleted) == 0 ? n - d : n;
 }
 
-static const char *text_copy(struct go_runtime *rt, const char *s)
+static const char *base_name(const char *path)
 {
-	const char *copy = arena_strndup(&rt->strings, s, strlen(s));
+	const char *slash = strrchr(path, '/');
 
-	return copy ? copy : "";
+	return slash ? slash + 1 : path;
 }
 
 /* ---- one candidate ---- */
@@ -62,27 +58,16 @@ static void failure_keep(struct error **failure, struct error *err)
 		*failure = err;
 }
 
-/* Opens the runtime in this image, if there is one; what fails goes to *failure, but for memory. */
-static struct error *candidate_open(struct go_process *p, struct image *img, uint64_t bias,
-				    const char *path, const char *where, struct error **failure)
+static struct error *names_keep(struct go_runtime *rt, const char *path, const char *where)
 {
-	char name[NAME_MAX_BYTES];
-	struct go_runtime *rt;
-	struct error *err;
+	const char *p = arena_strndup(&rt->strings, path, path_length(path));
+	const char *w = arena_strndup(&rt->strings, where, strlen(where));
 
-	if (p->n_runtimes == GO_RUNTIMES_MAX)
-		return NULL;
-	err = go_runtime_open(p, img, bias, &rt);
-	if (err == &err_nomem)
-		return err;
-	if (err) {
-		failure_keep(failure, err);
-		return NULL;
-	}
-	base_name(path, name);
-	rt->file = text_copy(rt, name);
-	rt->where = text_copy(rt, where);
-	p->runtimes[p->n_runtimes++] = rt;
+	if (!p || !w)
+		return &err_nomem;
+	rt->path = p;
+	rt->file = base_name(p);
+	rt->where = w;
 	return NULL;
 }
 
@@ -126,6 +111,30 @@ static void modules_drop(struct go_process *p)
 	p->n_runtimes = kept;
 }
 
+/* Opens the runtime in this image, if there is one; what fails goes to *failure, but for memory. */
+static struct error *candidate_open(struct go_process *p, struct image *img, uint64_t bias,
+				    const char *path, const char *where, struct error **failure)
+{
+	struct go_runtime *rt;
+	struct error *err;
+
+	if (p->n_runtimes == GO_RUNTIMES_MAX)
+		modules_drop(p);
+	if (p->n_runtimes == GO_RUNTIMES_MAX) {
+		p->n_left_out++;
+		return NULL;
+	}
+	err = go_runtime_open(p, img, bias, &rt);
+	if (err == &err_nomem)
+		return err;
+	if (err) {
+		failure_keep(failure, err);
+		return NULL;
+	}
+	p->runtimes[p->n_runtimes++] = rt;
+	return names_keep(rt, path, where);
+}
+
 /* ---- images ---- */
 
 static struct error *libraries_open(struct go_process *p, const struct image *exe,
@@ -136,14 +145,15 @@ static struct error *libraries_open(struct go_process *p, const struct image *ex
 
 	for (size_t i = 0; !err && i < images_count(p->mapped); i++) {
 		const struct mapped_image *m = images_at(p->mapped, i);
-		char name[NAME_MAX_BYTES], where[NAME_MAX_BYTES + 16];
+		char where[NAME_MAX + 32];
 
 		if (!m->image || !m->executable || image_machine(m->image) != machine ||
 		    (exe && strcmp(m->path, target_exe_path(p->target)) == 0) || is_known(p, m) ||
 		    !has_go(m->image))
 			continue;
-		base_name(m->path, name);
-		snprintf(where, sizeof(where), "the %s %s", m->in_memory ? "memory of" : "library", name);
+		snprintf(where, sizeof(where), "the %s %.*s", m->in_memory ? "memory of" : "library",
+			 (int)(path_length(m->path) - (size_t)(base_name(m->path) - m->path)),
+			 base_name(m->path));
 		err = candidate_open(p, m->image, m->bias, m->path, where, failure);
 	}
 	return err;
@@ -151,11 +161,42 @@ static struct error *libraries_open(struct go_process *p, const struct image *ex
 
 /* ---- the choice ---- */
 
-static void names_add(const struct go_process *p, struct buf *b)
+/* The base name if no other runtime has it, else the path. */
+static const char *shown_name(const struct go_process *p, const struct go_runtime *rt)
 {
 	for (uint32_t i = 0; i < p->n_runtimes; i++)
-		buf_addf(b, "%s%s", i == 0 ? "" : i + 1 < p->n_runtimes ? ", " : " and ",
-			 p->runtimes[i]->file);
+		if (p->runtimes[i] != rt && strcmp(p->runtimes[i]->file, rt->file) == 0)
+			return rt->path;
+	return rt->file;
+}
+
+static bool is_meant(const struct go_runtime *rt, const char *wanted)
+{
+	return !wanted || strcmp(rt->file, wanted) == 0 || strcmp(rt->path, wanted) == 0;
+}
+
+static uint32_t count_meant(const struct go_process *p, const char *wanted)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->n_runtimes; i++)
+		n += is_meant(p->runtimes[i], wanted);
+	return n;
+}
+
+static void names_add(const struct go_process *p, const char *wanted, struct buf *b)
+{
+	uint32_t all = count_meant(p, wanted) + (p->n_left_out > 0), n = 0;
+
+	for (uint32_t i = 0; i < p->n_runtimes; i++) {
+		if (!is_meant(p->runtimes[i], wanted))
+			continue;
+		buf_addf(b, "%s%s", n == 0 ? "" : n + 1 < all ? ", " : " and ",
+			 shown_name(p, p->runtimes[i]));
+		n++;
+	}
+	if (p->n_left_out)
+		buf_addf(b, " and %u that were not looked at", p->n_left_out);
 }
 
 static void runtime_keep(struct go_process *p, uint32_t chosen)
@@ -169,36 +210,55 @@ static void runtime_keep(struct go_process *p, uint32_t chosen)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp((*(struct go_runtime *const *)a)->file, (*(struct go_runtime *const *)b)->file);
+	const struct go_runtime *x = *(struct go_runtime *const *)a, *y = *(struct go_runtime *const *)b;
+	int order = strcmp(x->file, y->file);
+
+	return order ? order : strcmp(x->path, y->path);
+}
+
+static struct error *none_meant(const struct go_process *p, const char *wanted)
+{
+	_cleanup_(buf_deinit) struct buf names = { 0 };
+
+	buf_init(&names);
+	names_add(p, NULL, &names);
+	if (names.failed)
+		return &err_nomem;
+	return error_why(error_new(ERROR_UNSUPPORTED, "%d holds no Go runtime of the name %s",
+				   (int)target_pid(p->target), wanted),
+			 "what it holds is in %s", names.data);
+}
+
+static struct error *several_meant(const struct go_process *p, const char *wanted, const char *first)
+{
+	_cleanup_(buf_deinit) struct buf names = { 0 };
+	struct error *err;
+
+	buf_init(&names);
+	names_add(p, wanted, &names);
+	if (names.failed)
+		return &err_nomem;
+	err = error_new(ERROR_UNSUPPORTED, "%d holds %u Go runtimes%s%s", (int)target_pid(p->target),
+			count_meant(p, wanted) + p->n_left_out, wanted ? " of the name " : "", wanted ? wanted : "");
+	err = error_why(err, "each has goroutines of its own: %s", names.data);
+	/* A file that is loaded twice cannot be named better. */
+	return wanted && strcmp(first, wanted) == 0 ? err : error_todo(err, "--runtime %s", first);
 }
 
 static struct error *choose(struct go_process *p)
 {
-	_cleanup_(buf_deinit) struct buf names = { 0 };
 	const char *wanted = p->options.runtime;
-	pid_t pid = target_pid(p->target);
+	uint32_t n = count_meant(p, wanted), chosen = 0;
 
 	qsort(p->runtimes, p->n_runtimes, sizeof(*p->runtimes), by_name);
-	for (uint32_t i = 0; wanted && i < p->n_runtimes; i++) {
-		if (strcmp(p->runtimes[i]->file, wanted) != 0)
-			continue;
-		runtime_keep(p, i);
-		return NULL;
-	}
-	if (!wanted && p->n_runtimes == 1)
-		return NULL;
-	buf_init(&names);
-	names_add(p, &names);
-	if (names.failed)
-		return &err_nomem;
-	if (wanted)
-		return error_why(error_new(ERROR_UNSUPPORTED, "%d holds no Go runtime of the name %s",
-					   (int)pid, wanted),
-				 "what it holds is in %s", names.data);
-	return error_todo(error_why(error_new(ERROR_UNSUPPORTED, "%d holds %u Go runtimes", (int)pid,
-					      p->n_runtimes),
-				    "each has goroutines of its own: %s", names.data),
-			  "--runtime %s", p->runtimes[0]->file);
+	if (n == 0)
+		return none_meant(p, wanted);
+	while (!is_meant(p->runtimes[chosen], wanted))
+		chosen++;
+	if (n > 1)
+		return several_meant(p, wanted, shown_name(p, p->runtimes[chosen]));
+	runtime_keep(p, chosen);
+	return NULL;
 }
 
 /* ---- all of it ---- */
@@ -228,6 +288,9 @@ struct error *go_runtimes_find(struct go_process *p, struct image *exe, const ui
 
 	if (in_exe && bias)
 		err = candidate_open(p, exe, *bias, target_exe_path(p->target), "its file", &failure);
+	/* A library's would be taken for the program's. */
+	if (!err && in_exe && p->n_runtimes == 0 && !p->options.runtime)
+		return failure ? take(failure) : &err_fault;
 	if (!err && (!in_exe || image_needs(exe, "")))
 		err = libraries_open(p, exe, &failure);
 	if (!err && p->n_runtimes == 0 && !failure && !in_exe)

@@ -347,6 +347,7 @@ static void test_libraries(void **state)
 	assert_string_equal(err->what, "4711 holds 2 Go runtimes");
 	assert_non_null(strstr(err->why, name[0]));
 	assert_non_null(strstr(err->why, name[1]));
+	assert_non_null(strstr(err->why, " and "));
 	assert_non_null(strstr(err->todo, "--runtime "));
 	error_free(err);
 	for (int i = 0; i < 2; i++) {
@@ -367,6 +368,91 @@ static void test_libraries(void **state)
 	error_free(err);
 	library_close(&a);
 	library_close(&b);
+	world_close(&w);
+}
+
+/* One name, two files: only the path tells which is meant. */
+static void test_libraries_of_one_name(void **state)
+{
+	enum { A = 0x7f0000000000, B = 0x7f0000100000 };
+	struct world w = host_world();
+	struct library a = library_map(w.t, A, library_fake("go1.26.1"));
+	char path[2][64], *name = strrchr(a.path, '/') + 1;
+	struct go_process *p;
+
+	(void)state;
+	snprintf(path[0], sizeof(path[0]), "%s", a.path);
+	snprintf(path[1], sizeof(path[1]), "/proc/%d/fd/%d", (int)getpid(), a.fd);
+	map_at(w.t, B, a.f, path[1]);
+	for (int i = 0; i < 2; i++) {
+		struct error *err = go_process_open(w.t, &(struct go_options){ .runtime = i ? name : NULL }, &p);
+
+		assert_non_null(err);
+		assert_int_equal(err->kind, ERROR_UNSUPPORTED);
+		assert_non_null(strstr(err->what, "4711 holds 2 Go runtimes"));
+		assert_non_null(strstr(err->why, path[0]));
+		assert_non_null(strstr(err->why, path[1]));
+		assert_non_null(strstr(err->todo, "--runtime /proc/"));
+		error_free(err);
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_null(go_process_open(w.t, &(struct go_options){ .runtime = path[i] }, &p));
+		expect_main(p, (i ? B : A) + a.f->text + 5);
+		go_process_close(p);
+	}
+	library_close(&a);
+	world_close(&w);
+}
+
+/* Plugins that stand before the library that loaded them, more than a few: they are its modules. */
+static void test_plugins_of_a_library(void **state)
+{
+	enum { PLUGINS = 6, NEXT = 584 /* moduledata.next in Go 1.26 */ };
+	const uint64_t first = 0x7f0000000000, step = 0x100000;
+	struct world w = host_world();
+	struct library l[PLUGINS + 1];
+	struct go_process *p;
+
+	(void)state;
+	for (int i = 0; i <= PLUGINS; i++)
+		l[i] = library_map(w.t, first + (uint64_t)i * step, library_fake("go1.26.1"));
+	for (int i = PLUGINS; i > 0; i--)	/* the library is the last one */
+		target_fake_poke_u64(w.t, first + (uint64_t)i * step + l[i].f->moduledata + NEXT,
+				     first + (uint64_t)(i - 1) * step + l[i - 1].f->moduledata);
+	assert_null(go_process_open(w.t, NULL, &p));
+	expect_main(p, first + PLUGINS * step + l[PLUGINS].f->text + 5);
+	assert_non_null(strstr(go_runtime_where(go_process_runtime(p, 0)), strrchr(l[PLUGINS].path, '/') + 1));
+	go_process_close(p);
+	for (int i = 0; i <= PLUGINS; i++)
+		library_close(&l[i]);
+	world_close(&w);
+}
+
+/* The program's own Go cannot be read: that is told, and no library is taken for it unless asked for. */
+static void test_library_of_a_program_that_cannot_be_read(void **state)
+{
+	enum { A = 0x7f0000000000 };
+	struct go_image_fake *f = fake(26);
+	const uint64_t d[] = { DT_STRTAB, f->rela + 0x800, DT_STRSZ, 13, DT_NEEDED, 1, DT_NULL, 0 };
+	struct library a;
+	struct go_process *p;
+	struct error *err;
+	struct world w;
+
+	(void)state;
+	memcpy(go_image_fake_at(f, f->buildinfo + 33), "go1.14.1", 8);
+	memcpy(go_image_fake_at(f, f->rela + 0x800), "\0libsome.so", 12);
+	memcpy(go_image_fake_at(f, f->o.base + 0x6c00), d, sizeof(d));
+	w = world_of(f);
+	a = library_map(w.t, A, library_fake("go1.26.1"));
+	err = go_process_open(w.t, NULL, &p);
+	assert_non_null(err);
+	assert_non_null(strstr(err->what, "go1.14.1"));
+	error_free(err);
+	assert_null(go_process_open(w.t, &(struct go_options){ .runtime = strrchr(a.path, '/') + 1 }, &p));
+	expect_main(p, A + a.f->text + 5);
+	go_process_close(p);
+	library_close(&a);
 	world_close(&w);
 }
 
@@ -459,6 +545,9 @@ int main(void)
 		cmocka_unit_test(test_packed_writable),
 		cmocka_unit_test(test_packed_broken),
 		cmocka_unit_test(test_libraries),
+		cmocka_unit_test(test_libraries_of_one_name),
+		cmocka_unit_test(test_plugins_of_a_library),
+		cmocka_unit_test(test_library_of_a_program_that_cannot_be_read),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_version_without_a_row),
 		cmocka_unit_test(test_wrong_form),
