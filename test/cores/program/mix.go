@@ -55,11 +55,9 @@ func outer()  { middle() }
 //go:noinline
 func inlined() { outer(); sink++ }
 
-func generic[T any](v T) { park(); runtime.KeepAlive(v) }
-
 var named = []func(){
 	value{}.Val, (&value{}).Park, func() { embeds{&value{}}.Park() }, function(park).Run, closures(1), inlined,
-	func() { generic(1) }, func() { generic("x") }, func() { defer park() },
+	func() { defer park() },
 	func() { defer func() { recover(); park() }(); panic("recovered") },
 	func() { panicked(park) }, func() { nilDereferenced(park) },
 	func() { defer park(); runtime.Goexit() },
