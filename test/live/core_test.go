@@ -86,13 +86,13 @@ func sameText(t testing.TB, what, live, core string) {
 // included; and the process is as it was.
 func TestCoreOfStopped(t *testing.T) {
 	tool := maker(t)
-	for _, c := range []struct{ target, holds string }{
+	for i, c := range []struct{ target, holds string }{
 		{"names", "names.park("}, {"labels", "{route: /r1, "}, {"busy", "busy.work("}, {"lockos", "lockos.lockedSpin("},
 		{"sigpanic", "sigpanic.Main("}, {"gcheavy", "gcheavy.Main("},
 	} {
-		c := c
+		c, i := c, i
 		t.Run(c.target, func(t *testing.T) {
-			each(t, allBuilds, true, func(t *testing.T, build string) {
+			each(t, inTurn(i, allBuilds...), true, func(t *testing.T, build string) {
 				p := startTarget(t, build, c.target, "-dur", "1m")
 				p.stop()
 				live := mustDump(t, "--system", "--labels", fmt.Sprint(p.pid))

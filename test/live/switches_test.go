@@ -211,8 +211,8 @@ func TestNested(t *testing.T) {
 	d := 4 * time.Second
 	builds := []string{"1.19-cgo-sw", "1.26-cgo-sw"}
 	whole := in("nested", "bottom", "goThree", "three", "goTwo", "two", "goOne", "one", "worker")
-	for _, options := range [][]string{nil, {"-threads"}, {"-panics"}, {"-signals"}, {"-threads", "-panics=false", "-signals"}} {
-		options := options
+	for i, options := range [][]string{nil, {"-threads"}, {"-panics"}, {"-signals"}, {"-threads", "-panics=false", "-signals"}} {
+		options, builds := options, inTurn(i, builds...)
 		t.Run(strings.Join(append([]string{"plain"}, options...), ""), func(t *testing.T) {
 			each(t, builds, false, func(t *testing.T, build string) {
 				words := append([]string{target(build), "nested", "-dur", d.String()}, options...)
