@@ -127,7 +127,7 @@ func TestInterruptedSwitches(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	d := 4 * time.Second
 	if testing.Short() {
-		d = 2500 * time.Millisecond
+		d = 1500 * time.Millisecond
 	}
 	for i, c := range []struct {
 		kind   string
