@@ -176,9 +176,17 @@ static struct error *end_window(struct recording *r, uint64_t end)
 	return err ? err : outputs_window(r->parts.outputs, w);
 }
 
+/* A target that has ended has no time after the tick that met its end, however late that was noticed. */
+static uint64_t latest(const struct recording *r)
+{
+	uint64_t last = sampler_last_tick(r->sampler);
+
+	return target_life(r->parts.target) == TARGET_ALIVE || now(r) < last ? now(r) : last;
+}
+
 struct error *recording_close_window(struct recording *r)
 {
-	struct error *err = end_window(r, now(r));
+	struct error *err = end_window(r, latest(r));
 
 	/* A slow output is no stop. */
 	r->returned = now(r);
