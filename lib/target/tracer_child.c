@@ -130,8 +130,15 @@ static void look_at(struct tracer *tr, struct child *c)
 static void look_at_ended(struct tracer *tr, struct child *c)
 {
 	c->pidfd_ready = false;
-	if (!is_owed(tr, c->pid))
+	if (!is_owed(tr, c->pid)) {
+		/*
+		 * The kernel drops the process's /proc entries in this call, and goes round until nobody else is
+		 * at them: in real time it would keep its core from the thread of ours that closes them.
+		 */
+		rank_set(&tr->given);
 		look_at(tr, c);
+		rank_raise();
+	}
 	if (c->status.ended)
 		return;
 	close(c->pidfd);
