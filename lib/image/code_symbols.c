@@ -19,7 +19,6 @@
 enum {
 	ENTRIES_MAX = 16 << 20,		/* of a table, functions or not */
 	CHUNK = 2048,			/* entries read at once */
-	DYNAMIC_MAX = 4096,
 	NESTED_MAX = 32,		/* symbols before the nearest one that may hold a pc, too */
 	NAME_MAX_BYTES = 4096,
 };
@@ -75,13 +74,10 @@ static bool section_table(struct image *img, uint32_t type, struct table *ret)
 /* No section headers (the vDSO, images in memory): the names follow the symbols, as linkers write them. */
 static bool dynamic_table(struct image *img, struct table *ret)
 {
-	const Elf64_Phdr *p = image_phdr(img, PT_DYNAMIC);
 	struct table t = { .by_address = true };
 	Elf64_Dyn e;
 
-	for (size_t i = 0; p && i < DYNAMIC_MAX && i < p->p_filesz / sizeof(e); i++) {
-		if (image_read(img, p->p_vaddr + i * sizeof(e), &e, sizeof(e)) || e.d_tag == DT_NULL)
-			break;
+	for (size_t i = 0; dynamic_entry(img, i, &e); i++) {
 		if (e.d_tag == DT_SYMTAB)
 			t.at = image_dynamic_address(img, e.d_un.d_ptr);
 		else if (e.d_tag == DT_STRTAB)

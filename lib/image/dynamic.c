@@ -45,8 +45,7 @@ void dynamic_deinit(struct dynamic *d)
 	d->n_runs = 0;
 }
 
-/* The n-th entry of the dynamic section; false behind its end. */
-static bool dynamic_entry(struct image *img, size_t n, Elf64_Dyn *ret)
+bool dynamic_entry(struct image *img, size_t n, Elf64_Dyn *ret)
 {
 	const Elf64_Phdr *p = image_phdr(img, PT_DYNAMIC);
 

@@ -99,6 +99,8 @@ void image_extent(const struct image *img, gaddr_t *low, gaddr_t *high);
 /* dynamic.c: addresses whose relative relocation gives `value`; *n as in image_find_pointers. */
 struct error *dynamic_find_addend(struct image *img, gaddr_t value, gaddr_t *out, size_t cap,
 				  size_t *n);
+/* The n-th entry of the dynamic section; false behind its end. */
+bool dynamic_entry(struct image *img, size_t n, Elf64_Dyn *ret);
 void dynamic_deinit(struct dynamic *d);
 
 #endif
