@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "cmd/words.h"
 #include "go/go.h"
+#include "image/images.h"
 
 enum {
 	PROGRAMS_MAX = 64,	/* different files */
@@ -145,8 +146,7 @@ static void remember(struct children *c, pid_t pid, uint64_t now)
 		return;
 	}
 	path[len] = 0;
-	if (len > 10 && strcmp(path + len - 10, " (deleted)") == 0)
-		path[len - 10] = 0;
+	path[image_path_length(path)] = 0;
 	c->v[c->n] = (struct program){ st.st_dev, st.st_ino, strdup(path), fd, pid, now, now };
 	if (c->v[c->n].path)
 		c->n++;

@@ -12,17 +12,14 @@
 #include "cmd/recording.h"
 #include "cmd/words.h"
 #include "go/go.h"
+#include "image/images.h"
 #include "target/target.h"
 
 const char *recording_exe(const struct target *t, struct arena *a)
 {
-	static const char gone[] = " (deleted)";
 	const char *path = target_exe_path(t);
-	size_t len = strlen(path), tail = strlen(gone);
 
-	if (len > tail && strcmp(path + len - tail, gone) == 0)
-		len -= tail;
-	return arena_strndup(a, path, len);
+	return arena_strndup(a, path, image_path_length(path));
 }
 
 static const char *copy(struct arena *a, const char *s)

@@ -21,15 +21,6 @@
 
 /* ---- names ---- */
 
-/* Without the " (deleted)" that the kernel puts behind the path of a file that is gone. */
-static size_t path_length(const char *path)
-{
-	static const char deleted[] = " (deleted)";
-	size_t n = strlen(path), d = sizeof(deleted) - 1;
-
-	return n > d && strcmp(path + n - d, deleted) == 0 ? n - d : n;
-}
-
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -60,7 +51,7 @@ static void failure_keep(struct error **failure, struct error *err)
 
 static struct error *names_keep(struct go_runtime *rt, const char *path, const char *where)
 {
-	const char *p = arena_strndup(&rt->strings, path, path_length(path));
+	const char *p = arena_strndup(&rt->strings, path, image_path_length(path));
 	const char *w = arena_strndup(&rt->strings, where, strlen(where));
 
 	if (!p || !w)
@@ -152,7 +143,7 @@ static struct error *libraries_open(struct go_process *p, const struct image *ex
 		    !has_go(m->image))
 			continue;
 		snprintf(where, sizeof(where), "the %s %.*s", m->in_memory ? "memory of" : "library",
-			 (int)(path_length(m->path) - (size_t)(base_name(m->path) - m->path)),
+			 (int)(image_path_length(m->path) - (size_t)(base_name(m->path) - m->path)),
 			 base_name(m->path));
 		err = candidate_open(p, m->image, m->bias, m->path, where, failure);
 	}

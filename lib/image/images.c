@@ -414,3 +414,11 @@ const struct mapped_image *images_find(struct images *s, gaddr_t addr)
 	m = entry_open(s, s->index[low]);
 	return m->start <= addr && addr < m->end ? m : NULL;
 }
+
+size_t image_path_length(const char *path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t n = strlen(path), d = sizeof(deleted) - 1;
+
+	return n > d && strcmp(path + n - d, deleted) == 0 ? n - d : n;
+}

@@ -12,6 +12,9 @@
 
 struct images;
 
+/* Length of a path without the " (deleted)" that the kernel puts behind that of a file that is gone. */
+size_t image_path_length(const char *path);
+
 struct mapped_image {
 	struct image *image;	/* NULL: it could not be opened, is gone, or is a file mapped to be read */
 	uint64_t bias;		/* real address = link-time address + bias */

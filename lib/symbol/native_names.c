@@ -121,13 +121,9 @@ const struct native_image *native_names_image(const struct native_names *nn, siz
 /* "/usr/lib/libc.so.6 (deleted)" -> "libc.so.6" */
 static const char *base_name(struct native_names *nn, const char *path)
 {
-	static const char deleted[] = " (deleted)";
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	size_t len = strlen(name), cut = sizeof(deleted) - 1;
 
-	if (len > cut && !strcmp(name + len - cut, deleted))
-		len -= cut;
-	return arena_strndup(nn->arena, name, len);
+	return arena_strndup(nn->arena, name, image_path_length(name));
 }
 
 static const char *build_id(struct native_names *nn, struct image *img)
