@@ -138,12 +138,8 @@ static bool take_signals(struct attach *a)
 	if (news.close_window)
 		session_close_window(a->session);
 	a->suspend |= news.suspend;
-	/* A thread that comes to its stop while goprof sleeps would hang: then not yet. */
-	if (a->suspend && (!session_target(a->session) ||
-			   tracer_drain(a->tracer, session_target(a->session), NSEC_PER_SEC / 10))) {
+	if (a->suspend && session_suspend(a->session))
 		a->suspend = false;
-		session_suspend(a->session);
-	}
 	return stop_requests > 0;
 }
 

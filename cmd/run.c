@@ -155,14 +155,8 @@ static void suspend_with_child(struct run *r)
 {
 	if (r->suspend && now() - r->suspend_asked > SUSPEND_NS)
 		r->suspend = false;	/* the child did not care */
-	if (!r->suspend || !r->status.stop_signal)
-		return;
-	/* A thread that comes to its stop while goprof sleeps would hang: then not yet. */
-	if (session_target(r->session) &&
-	    !tracer_drain(r->tracer, session_target(r->session), NSEC_PER_SEC / 10))
-		return;
-	r->suspend = false;
-	session_suspend(r->session);
+	if (r->suspend && r->status.stop_signal && session_suspend(r->session))
+		r->suspend = false;
 }
 
 static void take_signals(struct run *r)

@@ -340,21 +340,26 @@ void session_continued(struct session *s)
 		recording_continued(s->recording);
 }
 
-void session_suspend(struct session *s)
+bool session_suspend(struct session *s)
 {
-	uint64_t since = now();
+	uint64_t since;
 	struct error *err = NULL;
 
+	/* A thread that comes to its stop while goprof sleeps would hang: then not yet. */
+	if (s->target && !tracer_drain(s->tracer, s->target, NSEC_PER_SEC / 10))
+		return false;
+	since = now();
 	if (s->recording)
 		recording_pause(s->recording);
 	signals_suspend();
 	if (s->recording)
 		err = recording_resume(s->recording, since);
 	s->progress = now();
-	if (!err)
-		return;
-	session_fail(s, err);
-	session_stop(s);
+	if (err) {
+		session_fail(s, err);
+		session_stop(s);
+	}
+	return true;
 }
 
 void session_stop(struct session *s)

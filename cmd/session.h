@@ -57,8 +57,11 @@ void session_step(struct session *s, uint64_t *wait_ns);
 enum session_phase session_phase(const struct session *s);
 /* Writes what has been seen so far as a window of its own. */
 void session_close_window(struct session *s);
-/* Stops goprof itself, as its own Ctrl-Z would, and comes back when it goes on; that time is left out. */
-void session_suspend(struct session *s);
+/*
+ * Stops goprof itself, as its own Ctrl-Z would, and comes back when it goes on; that time is left out.
+ * False: not now, a thread of the target is about to be held; to be asked for again.
+ */
+bool session_suspend(struct session *s);
 /* SIGCONT came: if a long time has passed unseen since the last step, goprof was stopped in it. */
 void session_continued(struct session *s);
 /* Ends the recording, if there is one; the phase becomes OVER. */

@@ -6,9 +6,10 @@
  * A stack is believed only if the header after it equals the header before it, trackingSeq (a
  * counter of parks) included: without that counter a few reads in ten thousand were impossible
  * stacks, with it none. In a system call the counter stands still from Go 1.26 on, and a coroutine
- * that hands over to another never moves it; before 1.17 there is none. So there the stack is read twice, both readings must
- * walk to the same frames, and these must follow from calls: a goroutine that stands in one place
- * whenever it is off the CPU, and runs in another, gives the same impossible stack twice.
+ * that hands over to another never moves it; before 1.17 there is none. So there the stack is read
+ * twice, both readings must walk to the same frames, and these must follow from calls: a goroutine
+ * that stands in one place whenever it is off the CPU, and runs in another, gives the same impossible
+ * stack twice.
  *
  * Read in small batches: the longer a batch, the more goroutines move under it. A long stack is
  * read by itself.
