@@ -222,15 +222,5 @@ struct error *core_read_pieces(struct core *c)
 
 const struct core_piece *core_piece_at(const struct core *c, gaddr_t addr)
 {
-	uint32_t low = 0, high = c->n_pieces;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (c->pieces[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < c->n_pieces && c->pieces[low].start <= addr ? &c->pieces[low] : NULL;
+	return range_find(c->pieces, c->n_pieces, sizeof(*c->pieces), addr);
 }

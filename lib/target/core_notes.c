@@ -197,17 +197,7 @@ static struct error *read_files(struct core *c, const struct note *n)
 
 const struct core_mapped *core_mapped_at(const struct core *c, gaddr_t addr)
 {
-	uint32_t low = 0, high = c->n_mapped;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (c->mapped[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < c->n_mapped && c->mapped[low].start <= addr ? &c->mapped[low] : NULL;
+	return range_find(c->mapped, c->n_mapped, sizeof(*c->mapped), addr);
 }
 
 /* ---- all notes ---- */

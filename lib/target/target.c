@@ -6,6 +6,7 @@
  * the host's on every CPU goprof is built for.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "target/target_impl.h"
@@ -102,18 +103,28 @@ void mappings_deinit(struct mappings *m)
 	*m = (struct mappings){ 0 };
 }
 
-const struct mapping *mappings_find(const struct mappings *m, gaddr_t addr)
+const void *range_find(const void *v, size_t n, size_t size, gaddr_t addr)
 {
-	size_t low = 0, high = m->n;
+	size_t low = 0, high = n;
+	gaddr_t bounds[2] = { 0 };
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		if (m->v[mid].end <= addr)
+
+		memcpy(bounds, (const uint8_t *)v + mid * size, sizeof(bounds));
+		if (bounds[0] <= addr && addr < bounds[1])
+			return (const uint8_t *)v + mid * size;
+		if (bounds[1] <= addr)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < m->n && m->v[low].start <= addr ? &m->v[low] : NULL;
+	return NULL;
+}
+
+const struct mapping *mappings_find(const struct mappings *m, gaddr_t addr)
+{
+	return range_find(m->v, m->n, sizeof(*m->v), addr);
 }
 
 /* ---- life and threads ---- */

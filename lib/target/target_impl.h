@@ -47,6 +47,12 @@ struct task {
 /* Takes both descriptors, also on failure. */
 struct error *task_create(pid_t tid, int times_fd, int syscall_fd, struct task **ret);
 
+/*
+ * The one of n sorted ranges, none overlapping, that holds addr; NULL: none does. An element of `size`
+ * bytes begins with its bounds: gaddr_t start, end.
+ */
+const void *range_find(const void *v, size_t n, size_t size, gaddr_t addr);
+
 char target_tid_state(const struct target *t, pid_t tid);
 
 #endif
