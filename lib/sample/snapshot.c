@@ -256,13 +256,14 @@ static bool runs_missing(const struct taker *t, const struct thread *th)
 	return false;
 }
 
-/* On a CPU; or off it outside any system call, as threads of a stopped process are. */
-static bool may_be_stopped(const struct thread *th)
+/* On a CPU; or off it outside any system call, or behind one, as threads of a stopped process are. */
+static bool may_be_held(const struct taker *t, const struct thread *th)
 {
 	struct task_syscall call;
 	enum task_state state = task_read_syscall(th->task, &call);
 
-	return state == TASK_RUNNING || (state == TASK_BLOCKED && call.nr < 0);
+	return state == TASK_RUNNING ||
+	       (state == TASK_BLOCKED && (call.nr < 0 || task_is_stopped(t->reader.target, th->task)));
 }
 
 static size_t wanted_threads(struct taker *t, struct capture_request *rq)
@@ -274,7 +275,7 @@ static size_t wanted_threads(struct taker *t, struct capture_request *rq)
 
 		if (!th->m || th->gone || tracer_owes(t->tracer, th->tid) || !runs_missing(t, th))
 			continue;
-		if (!may_be_stopped(th))
+		if (!may_be_held(t, th))
 			continue;
 		rq[n] = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m } };
 		rq[n++].t_tick = reader_now(&t->reader);

@@ -159,6 +159,11 @@ char target_tid_state(const struct target *t, pid_t tid)
 	return t->ops->tid_state(t, tid);
 }
 
+bool task_is_stopped(const struct target *t, const struct task *k)
+{
+	return target_tid_state(t, task_tid(k)) == 'T';
+}
+
 bool target_is_core(const struct target *t)
 {
 	return t->ops->thread_regs != NULL;

@@ -173,5 +173,10 @@ bool task_read_times(const struct task *k, struct task_times *ret);	/* false: go
  */
 uint64_t target_times_step(const struct target *t);
 enum task_state task_read_syscall(const struct task *k, struct task_syscall *ret);
+/*
+ * Is it stopped by a signal? Then it is in no system call any more, whatever task_read_syscall says: a
+ * thread stops on its way out of one.
+ */
+bool task_is_stopped(const struct target *t, const struct task *k);
 
 #endif

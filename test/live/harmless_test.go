@@ -250,14 +250,7 @@ func TestStoppedTarget(t *testing.T) {
 		// It says READY before its workers have begun.
 		eventually(t, 10*time.Second, "it works", func() bool { return cpuTime(t, p.pid) > 100*time.Millisecond })
 		p.signal(syscall.SIGSTOP)
-		stopped := func() bool {
-			for _, tid := range tasks(p.pid) {
-				if state(p.pid, tid) != "T" {
-					return false
-				}
-			}
-			return true
-		}
+		stopped := func() bool { return allStopped(p.pid) }
 		eventually(t, 5*time.Second, "the target is stopped", stopped)
 		used := cpuTime(t, p.pid)
 		// A thread that is let go out of a stop goes back into it by itself, and needs a core for that.
@@ -279,6 +272,44 @@ func TestStoppedTarget(t *testing.T) {
 		eventually(t, 5*time.Second, "the target goes on", func() bool { return cpuTime(t, p.pid) > used+100*time.Millisecond })
 		if why := untouched(p.pid); why != "" {
 			t.Error(why)
+		}
+	})
+}
+
+// allStopped says whether each thread is stopped by a signal.
+func allStopped(pid int) bool {
+	for _, tid := range tasks(pid) {
+		if state(pid, tid) != "T" {
+			return false
+		}
+	}
+	return true
+}
+
+// Shows: wherever the threads of a process were when it was stopped, also on their way out of a system call, the
+// stacks of running goroutines are read.
+func TestStoppedAnywhere(t *testing.T) {
+	n := 60
+	if testing.Short() {
+		n = 12
+	}
+	each(t, eachVersion, true, func(t *testing.T, build string) {
+		p := startTarget(t, build, "burst", "-threads", "2", "-on", "0", "-off", "0", "-dur", "2m")
+		eventually(t, 10*time.Second, "it works", func() bool { return cpuTime(t, p.pid) > 100*time.Millisecond })
+		calls := 0
+		for i := 0; i < n; i++ {
+			p.signal(syscall.SIGSTOP)
+			eventually(t, 5*time.Second, "the target is stopped", func() bool { return allStopped(p.pid) })
+			text := dump(t, p.pid)
+			if found := strings.Count(text, "burst.work("); found != 2 || strings.Contains(text, "(moved") {
+				t.Fatalf("stopped for the %dth time:\n%s", i+1, text)
+			}
+			calls += strings.Count(text, "syscall.RawSyscall(")
+			p.signal(syscall.SIGCONT)
+			time.Sleep(time.Duration(i%7) * time.Millisecond)
+		}
+		if t.Logf("%d stacks in a system call", calls); calls == 0 {
+			t.Error("none was stopped in a system call: nothing shown")
 		}
 	})
 }
