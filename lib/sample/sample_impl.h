@@ -117,8 +117,9 @@ struct error *stack_reader_create(uint32_t depth, bool whole, struct stack_reade
 void stack_reader_destroy(struct stack_reader *sr);
 /*
  * Reads, validates and walks the stacks of all jobs. A header that changed meanwhile is tried
- * once more by itself. Where trackingSeq does not count how often a goroutine ran (parks_counted),
- * its stack counts only if a second read gives the same frames and every call leads to the next.
+ * once more by itself. Where trackingSeq does not count how often a goroutine ran (parks_counted), or
+ * had the time to come round, its stack counts only if a second read gives the same frames and every
+ * call leads to the next.
  */
 struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 			       const struct stack_job *jobs, size_t n, stack_between *between,

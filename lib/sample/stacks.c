@@ -1,15 +1,18 @@
 /*
  * stacks.c: stacks of goroutines that are not on a CPU, read without stopping anything.
  *
- *	header (the caller's pass)  ->  stack  ->  [labels]  ->  [stack again]  ->  header
+ *	header (the caller's pass)  ->  header, stack, header  ->  [labels]  ->  [stack again]  ->  [header]
  *
- * A stack is believed only if the header after it equals the header before it, trackingSeq (a
- * counter of parks) included: without that counter a few reads in ten thousand were impossible
- * stacks, with it none. In a system call the counter stands still from Go 1.26 on, and a coroutine
- * that hands over to another never moves it; before 1.17 there is none. So there the stack is read
- * twice, both readings must walk to the same frames, and these must follow from calls: a goroutine
- * that stands in one place whenever it is off the CPU, and runs in another, gives the same impossible
- * stack twice.
+ * A stack is believed only if the headers after it equal those before it, trackingSeq (a counter of
+ * parks) included: without that counter a few reads in ten thousand were impossible stacks. The
+ * counter has eight bits: it proves something only if it had no time to come round. A reader that
+ * lost its CPU in the middle has no proof.
+ *
+ * Nor has one of a goroutine in a system call, where the counter stands still from Go 1.26 on, or of a
+ * coroutine that hands over to another, which never moves it; before 1.17 there is none. So there the
+ * stack is read twice, both readings must walk to the same frames, and these must follow from calls: a
+ * goroutine that stands in one place whenever it is off the CPU, and runs in another, gives the same
+ * impossible stack twice.
  *
  * Read in small batches: the longer a batch, the more goroutines move under it. A long stack is
  * read by itself.
@@ -21,8 +24,9 @@
 #include "sample/sample_impl.h"
 
 enum {
-	BATCH_JOBS = 32,
-	RETRY_JOBS = 8,		/* those that have moved once: smaller batches, shorter windows */
+	BATCH_JOBS = 8,
+	RETRY_JOBS = 4,		/* those that have moved once: smaller batches, shorter windows */
+	COUNTER_NS = 256 * 100,		/* no goroutine leaves its thread 256 times in that */
 	BATCH_BYTES = 1 << 20,
 	BYTES_PER_FRAME = 256,		/* of stack, more than most have */
 	WHOLE_BYTES = 64 << 20,
@@ -34,15 +38,22 @@ struct reading {
 	size_t done;
 };
 
+struct header {
+	uint8_t bytes[GO_G_SPAN_MAX];
+	size_t done;
+};
+
 /* A job within a batch. */
 struct piece {
 	const struct stack_job *job;
 	struct unwind_start start;
 	uint32_t len;			/* of the used part of its stack */
-	bool twice;			/* two readings must agree */
+	bool counted;			/* the counter may prove something: `before` and `after` are read */
+	bool twice;			/* there is a second reading, for when it proves nothing */
+	bool confirm;			/* other readings follow the first: `last` is read */
+	struct header before, after;	/* right before and behind the first reading */
+	struct header last;		/* behind all readings */
 	struct reading first, second;
-	uint8_t header[GO_G_SPAN_MAX];
-	size_t header_done;
 };
 
 struct stack_reader {
@@ -58,6 +69,16 @@ struct stack_reader {
 	size_t used;
 	struct piece pieces[BATCH_JOBS];
 	uint32_t n;
+	uint64_t first_ns;		/* how long the first readings of the batch took */
+};
+
+/* What a run hands from function to function. */
+struct run {
+	const struct reader *r;
+	stack_between *between;
+	stack_done *done;
+	void *ctx;
+	bool retried;
 };
 
 bool parks_counted(const struct reader *r, const struct g_look *g)
@@ -101,10 +122,10 @@ void stack_reader_destroy(struct stack_reader *sr)
 	free(sr);
 }
 
-/* Does the header not tell whether it ran while it was read? */
-static bool read_twice(const struct stack_reader *sr, const struct reader *r, const struct g_look *g)
+/* Does the header tell whether it ran while it was read? */
+static bool counter_holds(const struct stack_reader *sr, const struct reader *r, const struct g_look *g)
 {
-	return !target_is_core(r->target) && (!sr->counted || !parks_counted(r, g));
+	return target_is_core(r->target) || (sr->counted && parks_counted(r, g));
 }
 
 static void place_reading(struct stack_reader *sr, const struct piece *p, struct reading *into)
@@ -119,7 +140,7 @@ static uint64_t used_bytes(const struct unwind_start *start)
 }
 
 /* Room in the batch for a job's readings; false: flush first. Not for long stacks. */
-static bool add_piece(struct stack_reader *sr, const struct reader *r, const struct stack_job *job,
+static bool add_piece(struct stack_reader *sr, const struct run *run, const struct stack_job *job,
 		      const struct unwind_start *start)
 {
 	struct piece *p = &sr->pieces[sr->n];
@@ -129,7 +150,9 @@ static bool add_piece(struct stack_reader *sr, const struct reader *r, const str
 	p->job = job;
 	p->start = *start;
 	p->len = used_bytes(start);
-	p->twice = read_twice(sr, r, &job->look);
+	p->counted = counter_holds(sr, run->r, &job->look);
+	p->twice = !p->counted || run->retried;
+	p->confirm = p->twice || (run->between && job->look.labels);
 	if (sr->used + (p->twice ? 2 : 1) * (size_t)p->len > BATCH_BYTES)
 		return false;
 	place_reading(sr, p, &p->first);
@@ -141,8 +164,8 @@ static bool add_piece(struct stack_reader *sr, const struct reader *r, const str
 
 /* Spans of one call, and where the number of bytes that came is kept. */
 struct batch_spans {
-	struct span v[2 * BATCH_JOBS];
-	size_t *done[2 * BATCH_JOBS];
+	struct span v[3 * BATCH_JOBS];
+	size_t *done[3 * BATCH_JOBS];
 	uint32_t n;
 };
 
@@ -157,6 +180,11 @@ static void add_reading(struct batch_spans *b, const struct piece *p, struct rea
 	add_span(b, p->start.at.sp, into->bytes, p->len, &into->done);
 }
 
+static void add_header(struct batch_spans *b, const struct reader *r, const struct piece *p, struct header *into)
+{
+	add_span(b, p->job->look.g, into->bytes, r->g_span, &into->done);
+}
+
 static struct error *read_spans(struct batch_spans *b, const struct reader *r)
 {
 	struct error *err = target_read_v(r->target, b->v, b->n);
@@ -166,39 +194,50 @@ static struct error *read_spans(struct batch_spans *b, const struct reader *r)
 	return err;
 }
 
+/* Stacks between headers, in one call: nothing of ours comes between. */
 static struct error *read_first(struct stack_reader *sr, const struct reader *r)
 {
 	struct batch_spans b = { .n = 0 };
+	uint64_t begin = reader_now(r);
+	struct error *err;
 
-	for (uint32_t i = 0; i < sr->n; i++)
-		add_reading(&b, &sr->pieces[i], &sr->pieces[i].first);
-	return read_spans(&b, r);
+	for (uint32_t i = 0; i < sr->n; i++) {
+		struct piece *p = &sr->pieces[i];
+
+		if (p->counted)
+			add_header(&b, r, p, &p->before);
+		add_reading(&b, p, &p->first);
+		if (p->counted)
+			add_header(&b, r, p, &p->after);
+	}
+	err = read_spans(&b, r);
+	sr->first_ns = reader_now(r) - begin;
+	return err;
 }
 
-/* Second readings of stacks, then all headers, in this order. */
+/* Second readings of stacks, then the last headers. */
 static struct error *read_second(struct stack_reader *sr, const struct reader *r)
 {
 	struct batch_spans b = { .n = 0 };
 
-	for (uint32_t i = 0; i < sr->n; i++)
-		if (sr->pieces[i].twice)
-			add_reading(&b, &sr->pieces[i], &sr->pieces[i].second);
 	for (uint32_t i = 0; i < sr->n; i++) {
 		struct piece *p = &sr->pieces[i];
 
-		add_span(&b, p->job->look.g, p->header, r->g_span, &p->header_done);
+		if (p->twice)
+			add_reading(&b, p, &p->second);
+		if (p->confirm)
+			add_header(&b, r, p, &p->last);
 	}
-	return read_spans(&b, r);
+	return b.n ? read_spans(&b, r) : NULL;
 }
 
-static bool header_holds(const struct reader *r, const struct stack_job *job, const uint8_t *header,
-			 size_t done)
+static bool header_holds(const struct reader *r, const struct stack_job *job, const struct header *header)
 {
 	struct g_look after;
 
-	if (done != r->g_span || g_fingerprint(r->layout, header) != job->look.fingerprint)
+	if (header->done != r->g_span || g_fingerprint(r->layout, header->bytes) != job->look.fingerprint)
 		return false;
-	g_parse(r->layout, job->look.g, header, &after);
+	g_parse(r->layout, job->look.g, header->bytes, &after);
 	/* A stack that the collector is scanning may be shrunk, that is moved, under our reading. */
 	return after.status == job->look.status && after.stack_lo == job->look.stack_lo &&
 	       after.labels == job->look.labels && after.scan == job->look.scan;
@@ -245,30 +284,28 @@ static void accept_stack(const struct walked *w, struct stack_result *res)
 	res->end = w->end;
 }
 
+static bool headers_hold(const struct reader *r, const struct piece *p)
+{
+	return (!p->counted || (header_holds(r, p->job, &p->before) && header_holds(r, p->job, &p->after))) &&
+	       (!p->confirm || header_holds(r, p->job, &p->last));
+}
+
 /* Walks one piece; fills the outcome. */
 static void judge(struct stack_reader *sr, const struct reader *r, const struct piece *p,
 		  struct stack_result *res)
 {
 	struct walked first = { .frames = sr->frames }, second = { .frames = sr->again };
+	bool proven = p->counted && sr->first_ns < COUNTER_NS;
 
 	res->outcome = STACK_MOVED;
-	if (!header_holds(r, p->job, p->header, p->header_done))
+	if (!headers_hold(r, p) || (!proven && !p->twice))
 		return;
 	walk(sr, r, p, &p->first, &first);
-	if (p->twice)
+	if (!proven)
 		walk(sr, r, p, &p->second, &second);
-	if (!p->twice || stood_still(sr, r, &first, &second))
+	if (proven || stood_still(sr, r, &first, &second))
 		accept_stack(&first, res);
 }
-
-/* What a run hands from function to function. */
-struct run {
-	const struct reader *r;
-	stack_between *between;
-	stack_done *done;
-	void *ctx;
-	bool retried;
-};
 
 static struct error *push_retry(struct stack_reader *sr, const struct stack_job *job)
 {
@@ -341,28 +378,39 @@ static uint64_t most_bytes(struct stack_reader *sr)
 	return sr->long_bytes < RUN_BYTES && likely > STACK_BATCH_MAX ? likely : STACK_BATCH_MAX;
 }
 
+static struct error *read_header(const struct reader *r, const struct stack_job *job, struct header *ret)
+{
+	struct span s = { .addr = job->look.g, .buf = ret->bytes, .len = r->g_span };
+	struct error *err = target_read_v(r->target, &s, 1);
+
+	ret->done = s.done;
+	return err;
+}
+
 /* A stack that is long enough to be read by itself, between readings of its header. */
 static struct error *read_long(struct stack_reader *sr, const struct run *run, const struct stack_job *job,
 			       const struct unwind_start *start, struct stack_result *res)
 {
 	const struct reader *r = run->r;
 	struct walked first = { .frames = sr->frames }, second = { .frames = sr->again };
-	uint64_t most = most_bytes(sr), used = used_bytes(start);
-	bool twice = read_twice(sr, r, &job->look);
-	uint8_t header[GO_G_SPAN_MAX];
-	struct span s = { .addr = job->look.g, .buf = header, .len = r->g_span };
-	struct error *err;
+	uint64_t most = most_bytes(sr), used = used_bytes(start), begin = reader_now(r);
+	struct header before, after;
+	bool twice;
+	struct error *err = read_header(r, job, &before);
 
 	sr->long_bytes += used < most ? used : STACK_BATCH_MAX;
-	err = deep_walk(r, start, most, sr->buffer, first.frames, sr->depth, &first.n, &first.end);
+	if (!err)
+		err = deep_walk(r, start, most, sr->buffer, first.frames, sr->depth, &first.n, &first.end);
 	call_between(run, job);
+	twice = !counter_holds(sr, r, &job->look) || reader_now(r) - begin >= COUNTER_NS;
 	if (!err && twice)
 		err = deep_walk(r, start, most, sr->buffer, second.frames, sr->depth, &second.n, &second.end);
 	if (!err)
-		err = target_read_v(r->target, &s, 1);
+		err = read_header(r, job, &after);
 	if (!err)
 		err = still_there(r);
-	if (!err && header_holds(r, job, header, s.done) && (!twice || stood_still(sr, r, &first, &second)))
+	if (!err && header_holds(r, job, &before) && header_holds(r, job, &after) &&
+	    (!twice || stood_still(sr, r, &first, &second)))
 		accept_stack(&first, res);
 	return err;
 }
@@ -388,14 +436,14 @@ static struct error *take_stack(struct stack_reader *sr, const struct run *run, 
 	bool is_long = used_bytes(start) > STACK_BATCH_MAX;
 	struct error *err;
 
-	if (!is_long && add_piece(sr, run->r, job, start))
+	if (!is_long && add_piece(sr, run, job, start))
 		return NULL;
 	err = flush(sr, run);
 	if (err)
 		return err;
 	if (is_long)
 		return do_long(sr, run, job, start);
-	add_piece(sr, run->r, job, start);
+	add_piece(sr, run, job, start);
 	return NULL;
 }
 

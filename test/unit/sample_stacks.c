@@ -47,7 +47,19 @@ struct world {
 	unsigned int changes;		/* how often still */
 	bool change_stack, change_header;
 	uint8_t seq;
+	uint64_t lost_ns;		/* the reader was off its CPU for so long meanwhile */
 };
+
+/* The time that this file's tests see. */
+static uint64_t now;
+
+static uint64_t test_time(const struct clock *c)
+{
+	(void)c;
+	return now;
+}
+
+static const struct clock test_clock = { .mono = test_time };
 
 static void put(const struct world *w, uint8_t *g, enum go_field field, uint64_t value)
 {
@@ -86,7 +98,7 @@ static int setup(void **state)
 	assert_true(go_layout_row(MINOR, &w->layout));
 	w->reader = (struct reader){
 		.target = w->target, .rt = go_fake_runtime(w->go), .layout = &w->layout,
-		.clock = &system_clock, .g_span = g_span(&w->layout),
+		.clock = &test_clock, .g_span = g_span(&w->layout),
 	};
 	w->reader.rt->caps |= GO_CAP_TRACKINGSEQ;
 	assert_null(stack_reader_create(DEPTH, false, &w->stacks));
@@ -131,6 +143,7 @@ static void run_meanwhile(void *ctx, struct target *t, const struct span *s)
 	if (s->addr != SP || !w->changes)
 		return;
 	w->changes--;
+	now += w->lost_ns;
 	if (w->change_stack)
 		put_stack(w, w->changes % 2 ? "main.other" : "main.middle");
 	if (w->change_header) {
@@ -243,6 +256,34 @@ static void system_call_twice_equal_but_impossible(void **state)
 	assert_int_equal(w->outcome, STACK_MOVED);
 }
 
+/* The counter of parks has come round while the reader was off its CPU: the header is what it was. */
+static void counter_that_came_round_proves_nothing(void **state)
+{
+	struct world *w = *state;
+
+	put_stack(w, "main.other");
+	w->changes = 100;
+	w->change_stack = true;
+	w->lost_ns = NSEC_PER_MSEC;
+	read_one(w);
+	assert_int_equal(w->outcome, STACK_MOVED);
+	assert_true(w->retried);
+}
+
+static void one_that_stands_still_is_read_by_a_slow_reader(void **state)
+{
+	struct world *w = *state;
+
+	w->changes = 100;
+	w->lost_ns = NSEC_PER_MSEC;
+	read_one(w);
+	assert_stack(w, "main.middle");
+	w->results = 0;
+	put_stack(w, "main.stranger");
+	read_one(w);
+	assert_int_equal(w->outcome, STACK_MOVED);
+}
+
 static void running_one_has_no_stack(void **state)
 {
 	struct world *w = *state;
@@ -285,6 +326,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(system_call_that_moved_is_caught, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_counter_only_equal_readings_count, setup, teardown),
 		cmocka_unit_test_setup_teardown(system_call_twice_equal_but_impossible, setup, teardown),
+		cmocka_unit_test_setup_teardown(counter_that_came_round_proves_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_that_stands_still_is_read_by_a_slow_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(running_one_has_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(torn_bounds_have_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_counts_after_exec, setup, teardown),
