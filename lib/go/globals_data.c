@@ -19,7 +19,6 @@ enum {
 	CHUNK = 64 * 1024,
 	OVERLAP = 256,		/* longest thing looked at where it stands */
 	ELEMENTS = 8,
-	HEADS_MAX = 64,
 	RESERVE_CODE_MAX = 512,
 	SCHED_AROUND = 128,
 };
@@ -31,8 +30,9 @@ struct data_search {
 	struct cal_reads reads;
 	const struct go_layout *layout;	/* of the search for allm */
 	gaddr_t main;			/* entry of runtime.main */
-	gaddr_t found[HEADS_MAX];
-	size_t n, length;		/* and the length of the longest list */
+	gaddr_t counter;		/* a member of schedt; 0: not known */
+	gaddr_t found;
+	size_t n, length;		/* how many were found; the length of the longest list */
 };
 
 static struct data_search search_of(struct go_runtime *rt)
@@ -71,8 +71,7 @@ static void search(struct data_search *s, word_fn *look)
 
 static void add(struct data_search *s, gaddr_t at)
 {
-	if (s->n < HEADS_MAX)
-		s->found[s->n] = at;
+	s->found = at;
 	s->n++;
 }
 
@@ -150,9 +149,9 @@ bool go_allgs_in_data(struct go_runtime *rt)
 	if (s.n != 1)
 		return false;
 	/* The slice is as good as the copies of its parts, and is surely what it is. */
-	changed = set_global(rt, GO_ALLGPTR, s.found[0]);
-	changed |= set_global(rt, GO_ALLGLEN, s.found[0] + 8);
-	(void)set_global(rt, GO_ALLGS, s.found[0]);
+	changed = set_global(rt, GO_ALLGPTR, s.found);
+	changed |= set_global(rt, GO_ALLGLEN, s.found + 8);
+	(void)set_global(rt, GO_ALLGS, s.found);
 	return changed;
 }
 
@@ -169,7 +168,7 @@ static bool looks_like_m(struct data_search *s, gaddr_t at)
 }
 
 /* The most ms that a list from here to m0 has, whatever member links it. */
-static size_t longest_list(struct data_search *s, gaddr_t head)
+static size_t longest_list(struct data_search *s, gaddr_t head, gaddr_t *m0)
 {
 	size_t most = 0;
 
@@ -177,22 +176,33 @@ static size_t longest_list(struct data_search *s, gaddr_t head)
 		gaddr_t last;
 		size_t n = cal_list_length(&s->reads, &s->rt->modules[0], head, o, &last);
 
-		if (n > most && looks_like_m(s, last))
+		if (n > most && looks_like_m(s, last)) {
 			most = n;
+			*m0 = last;
+		}
 	}
 	return most;
 }
 
+/*
+ * The list of idle ms often begins with the newest one, too: in schedt, close to the counter that
+ * mReserveID counts up, or behind m0, as a member of that. allm is a variable of its own.
+ */
+static bool heads_idle_list(const struct data_search *s, gaddr_t at, gaddr_t m0)
+{
+	return (s->counter && at - s->counter + SCHED_AROUND < 2 * SCHED_AROUND) || at - m0 < CAL_LINK_MAX;
+}
+
 static void look_for_allm(struct data_search *s, gaddr_t at, const uint8_t *bytes, size_t left)
 {
-	gaddr_t head = cal_word(bytes, 0);
+	gaddr_t head = cal_word(bytes, 0), m0 = 0;
 	size_t n;
 
 	(void)left;
 	if (!cal_is_place(head) || !looks_like_m(s, head))
 		return;
-	n = longest_list(s, head);
-	if (n < 2 || n < s->length)
+	n = longest_list(s, head, &m0);
+	if (n < 2 || n < s->length || heads_idle_list(s, at, m0))
 		return;
 	if (n > s->length)
 		s->n = 0;
@@ -200,10 +210,6 @@ static void look_for_allm(struct data_search *s, gaddr_t at, const uint8_t *byte
 	add(s, at);
 }
 
-/*
- * The list of idle ms often begins with the newest one, too. It is a member of schedt and stands
- * close to the counter that mReserveID counts up; allm is a variable of its own.
- */
 static gaddr_t counter_of_ms(struct go_runtime *rt)
 {
 	uint8_t code[RESERVE_CODE_MAX];
@@ -230,18 +236,11 @@ static gaddr_t counter_of_ms(struct go_runtime *rt)
 bool go_allm_in_data(struct go_runtime *rt, const struct go_layout *l)
 {
 	struct data_search s = search_of(rt);
-	gaddr_t counter = counter_of_ms(rt), found = 0;
-	size_t n = 0;
 
 	s.layout = l;
+	s.counter = counter_of_ms(rt);
 	search(&s, look_for_allm);
-	for (size_t i = 0; i < s.n && i < HEADS_MAX; i++) {
-		if (counter && s.found[i] - counter + SCHED_AROUND < 2 * SCHED_AROUND)
-			continue;
-		found = s.found[i];
-		n++;
-	}
-	return s.n <= HEADS_MAX && n == 1 && set_global(rt, GO_ALLM, found);
+	return s.n == 1 && set_global(rt, GO_ALLM, s.found);
 }
 
 /* ---- texts of wait reasons ---- */
@@ -277,5 +276,5 @@ bool go_wait_reasons_in_data(struct go_runtime *rt)
 	struct data_search s = search_of(rt);
 
 	search(&s, look_for_texts);
-	return s.n == 1 && set_global(rt, GO_WAITREASON_STRINGS, s.found[0]);
+	return s.n == 1 && set_global(rt, GO_WAITREASON_STRINGS, s.found);
 }

@@ -111,7 +111,7 @@ static enum verdict try_layout(struct settling *s, const struct go_layout *l)
 	return v;
 }
 
-/* Other addresses than those that did not do; once each. */
+/* Other addresses than those that did not do. Lists change: what two places hold now, one may hold later. */
 static bool search_data(struct settling *s, const struct go_layout *l)
 {
 	if (!go_has(l, GO_G_SCHED_G) || !go_has(l, GO_G_GOID))
@@ -142,7 +142,7 @@ static enum verdict calibrate(struct settling *s)
 
 	for (int i = 0; i < ATTEMPTS && v == MISFIT; i++) {
 		v = calibrate_once(s, &l);
-		if (v == MISFIT && (i == 0 || i == ATTEMPTS / 2))
+		if (v == MISFIT && (i == 0 || i >= ATTEMPTS / 2))
 			(void)search_data(s, &l);
 	}
 	return v;

@@ -350,6 +350,7 @@ static void test_lists_in_data(void **state)
 	poke_global(&w, GO_ALLM, 0);
 	target_fake_poke_u64(w.t, VARS + 0x5008, m_at(0));
 	target_fake_poke_u64(w.t, VARS + 0x5010, m_at(2));	/* a list of some */
+	target_fake_poke_u64(w.t, m_at(N_M - 1) + 0x158, m_at(0));	/* m0 is idle, and the newest one behind it */
 	w.rt->globals[GO_ALLGLEN].addr = w.rt->globals[GO_ALLGPTR].addr = w.rt->globals[GO_ALLM].addr = 0;
 	assert_null(go_runtime_check(w.rt));
 	if (w.rt->restricted)
