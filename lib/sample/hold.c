@@ -2,7 +2,7 @@
  * hold.c: what is copied while a thread is held, and nothing else: no allocation, no lock, no
  * look-up of a name. Two or three reads, a few microseconds.
  *
- *	note:   [ m ][ current g ][ mark of its labels ] ... [ g0's sched.sp ]
+ *	note:   [ m ][ current g ][ mark of its labels ] ... [ address of that m ][ g0's sched.sp ]
  *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
  *	        3. the thread's own stack, when SP stands on the signal stack, or on the goroutine's
  *	           and C functions have called into Go
@@ -48,13 +48,26 @@ struct own_stack {
 	gaddr_t callbacks;	/* where C has called into Go, the innermost such call */
 };
 
-_Static_assert(GO_SPANS_MAX + 2 * sizeof(uint64_t) <= CAPTURE_NOTE,
-	       "a note holds an m, a g, the mark of its labels and the callbacks");
+_Static_assert(GO_SPANS_MAX + 3 * sizeof(uint64_t) <= CAPTURE_NOTE,
+	       "a note holds an m, a g, the mark of its labels, the m's address and the callbacks");
 
 /* The last bytes of the note. */
 static uint8_t *callbacks_note(struct capture *c)
 {
 	return c->note + sizeof(c->note) - sizeof(gaddr_t);
+}
+
+static uint8_t *address_note(struct capture *c)
+{
+	return callbacks_note(c) - sizeof(gaddr_t);
+}
+
+static gaddr_t noted_m(const struct capture *c)
+{
+	gaddr_t v;
+
+	memcpy(&v, c->note + sizeof(c->note) - 2 * sizeof(v), sizeof(v));
+	return v;
 }
 
 gaddr_t hold_read_callbacks(const struct capture *c)
@@ -306,6 +319,30 @@ bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint6
 	return true;
 }
 
+/*
+ * The m that is the thread's now: the one it was thought to have, of which `done` bytes have come into
+ * the note, or another, which replaces it there. 0: none is known.
+ */
+static gaddr_t own_m(const struct target *t, const struct hold_plan *plan, const struct capture_request *rq,
+		     struct capture *c, size_t done, struct m_look *ret)
+{
+	uint64_t procid = rq->hint[2];
+	gaddr_t at = rq->hint[0];
+	struct span s = { .buf = c->note, .len = plan->m_span };
+
+	if (!at || done != plan->m_span)
+		return 0;
+	m_parse(&plan->layout, at, c->note, ret);
+	if (!procid || ret->procid == procid)
+		return at;
+	at = plan->wandering ? wandering_find(plan->wandering, t, &plan->layout, procid) : 0;
+	s.addr = at;
+	if (!at || target_read_v(t, &s, 1) || s.done != s.len)
+		return 0;
+	m_parse(&plan->layout, at, c->note, ret);
+	return ret->procid == procid ? at : 0;
+}
+
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
 {
 	const struct hold_plan *plan = ctx;
@@ -316,18 +353,21 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 	};
 	struct m_look m;
 	struct g_look g;
+	gaddr_t at;
 
 	memset(callbacks_note(c), 0, sizeof(gaddr_t));
-	if (plan->m_span + plan->g_span + 2 * sizeof(uint64_t) > sizeof(c->note) ||
+	if (plan->m_span + plan->g_span + 3 * sizeof(uint64_t) > sizeof(c->note) ||
 	    target_read_v(t, v, !rq->hint[0] ? 1 : rq->hint[1] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);
-	if (!rq->hint[0] && plan->native && v[0].done == FIRST_BYTES)
-		copy_rest(t, c, c->regs.sp + HOLD_STACK_BYTES);
-	if (!rq->hint[0] || v[1].done != plan->m_span)
+	at = own_m(t, plan, rq, c, v[1].done, &m);
+	if (!at) {
+		if (plan->native && v[0].done == FIRST_BYTES)
+			copy_rest(t, c, c->regs.sp + HOLD_STACK_BYTES);
 		return;
+	}
 	c->note_len = plan->m_span;
-	m_parse(&plan->layout, rq->hint[0], c->note, &m);
+	memcpy(address_note(c), &at, sizeof(at));
 	if (read_curg(t, plan, &m, rq->hint[1], &v[2])) {
 		c->note_len += plan->g_span;
 		g_parse(&plan->layout, m.curg, v[2].buf, &g);
@@ -342,15 +382,15 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 	       struct m_look *m, struct g_look *curg, bool *has_curg)
 {
 	*has_curg = false;
-	if (!th->m || c->note_len < plan->m_span)
+	if (c->note_len < plan->m_span)
 		return false;
-	m_parse(&plan->layout, th->m, c->note, m);
+	m_parse(&plan->layout, noted_m(c), c->note, m);
 	if (!th->procid || m->procid != th->procid)
 		return false;
 	if (m->curg && c->note_len >= plan->m_span + plan->g_span) {
 		g_parse(&plan->layout, m->curg, c->note + plan->m_span, curg);
 		/* Between two goroutines m.curg may be one that has left already: the g tells. */
-		*has_curg = curg->goid != 0 && curg->m == th->m;
+		*has_curg = curg->goid != 0 && curg->m == m->m;
 		curg->t_before = c->t_arrived;
 		curg->t_after = c->t_resumed;
 	}

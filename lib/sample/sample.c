@@ -89,6 +89,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->profile = parts->profile;
 	s->options = *o;
 	s->plan = hold_plan_make(&s->reader, o->native);
+	s->plan.wandering = &s->threads.wandering;
 	s->random = o->seed | 1;
 	s->period = NSEC_PER_SEC / o->rate_hz;
 	s->start = reader_now(&s->reader);

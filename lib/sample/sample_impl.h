@@ -8,10 +8,12 @@
  *	deep.c     one stack that is too long to be read with others
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
- *	snapshot_core.c  the threads of a core file
+ *	snapshot_core.c  the threads of a core file	wandering.c  ms that change their threads
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
 #define GOPROF_SAMPLE_SAMPLE_IMPL_H
+
+#include <stdatomic.h>
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -148,6 +150,25 @@ struct error *deep_walk(const struct reader *r, const struct unwind_start *start
 			uint8_t *buffer, struct pc_frame *out, uint32_t depth, size_t *n,
 			enum unwind_end *end);
 
+/* ---- wandering.c ---- */
+
+enum { WANDERING_MAX = 16 };
+
+/* Ms that do not stay with one thread. */
+struct wandering {
+	struct map64 procids;		/* m -> its thread at the last walk */
+	_Atomic gaddr_t v[WANDERING_MAX];
+	uint32_t n;
+};
+
+void wandering_init(struct wandering *w);
+void wandering_deinit(struct wandering *w);
+/* What a walk saw: m belongs to this thread. */
+struct error *wandering_note(struct wandering *w, gaddr_t m, uint64_t procid);
+/* The one of them that belongs to this thread now, 0: none does. May run in another thread than the rest. */
+gaddr_t wandering_find(const struct wandering *w, const struct target *t, const struct go_layout *l,
+		       uint64_t procid);
+
 /* ---- hold.c ---- */
 
 /* What the capture hook knows; set once, read by the tracer thread. */
@@ -155,13 +176,20 @@ struct hold_plan {
 	struct go_layout layout;
 	uint32_t g_span, m_span;
 	bool native;			/* copy what C frames need */
+	const struct wandering *wandering;	/* borrowed; NULL: an m that is not its thread's is none */
 };
 
 struct hold_plan hold_plan_make(const struct reader *r, bool native);
-/* hint[0]: address of the thread's m, 0 when it has none; hint[1]: its goroutine, a guess, or 0. */
+/*
+ * hint[0]: address of the thread's m, 0 when it has none; hint[1]: its goroutine, a guess, or 0;
+ * hint[2]: the thread's id as the runtime knows it, 0 when it does not.
+ */
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
 struct thread;
-/* What the hook left in the note. False: no m, or one that is not this thread's (procid differs). */
+/*
+ * What the hook left in the note; m->m need not be th->m any more. False: no m, or one that is not this
+ * thread's (procid differs).
+ */
 bool hold_read(const struct hold_plan *plan, const struct capture *c, const struct thread *th,
 	       struct m_look *m, struct g_look *curg, bool *has_curg);
 /* g0's sched.sp where Go may have been called from C; 0: it was not, or that was not asked for. */
@@ -214,6 +242,7 @@ struct threads {
 	gaddr_t allm;			/* head at the last walk */
 	uint64_t walked_at;
 	bool m_pending;			/* an m without a thread id was seen: look again */
+	struct wandering wandering;
 	uint64_t process_start_ns;	/* process clock when sampling began */
 	uint64_t process_ns;		/* newest reading of it, minus the start */
 	uint64_t gained_ns;		/* what the threads' own clocks gained since */

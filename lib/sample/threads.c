@@ -7,7 +7,8 @@
  * its next second; what is still owed when a window ends is [unseen]. What the process clock has
  * beyond the sum of the threads belongs to threads that ended between two readings.
  *
- * Ms: runtime.allm is a list with new ones at its head; an m keeps its thread (procid) for life.
+ * Ms: runtime.allm is a list with new ones at its head; nearly every m keeps its thread (procid) for
+ * life (wandering.c has the others).
  * Upstream: src/runtime/proc.go (mcommoninit, mexit), runtime2.go (type m).
  */
 #include <stdlib.h>
@@ -149,6 +150,7 @@ static bool join_m(struct threads *ts, const struct reader *r, const struct m_lo
 
 	if (tid <= 0)
 		return false;
+	error_free(wandering_note(&ts->wandering, m->m, m->procid));
 	th = threads_find(ts, tid);
 	if (!th) {
 		error_free(open_thread(ts, r, tid, true));
@@ -196,6 +198,7 @@ struct error *threads_init(struct threads *ts, const struct reader *r)
 
 	*ts = (struct threads){ 0 };
 	map64_init(&ts->by_tid);
+	wandering_init(&ts->wandering);
 	target_cpu_ns(r->target, &ts->process_start_ns);
 	err = list_threads(ts, r, true);
 	ts->settled_at = reader_now(r);
@@ -209,6 +212,7 @@ void threads_deinit(struct threads *ts)
 	free(ts->v);
 	free(ts->tids);
 	map64_deinit(&ts->by_tid);
+	wandering_deinit(&ts->wandering);
 	*ts = (struct threads){ 0 };
 }
 
@@ -267,7 +271,7 @@ static bool request(struct thread *th, const struct reader *r, struct tracer *tr
 		th->gone = true;
 	if (state != TASK_RUNNING)
 		return false;
-	*rq = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m } };
+	*rq = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m, 0, th->procid } };
 	rq->t_tick = reader_now(r);
 	if (!task_read_times(th->task, &rq->before)) {
 		th->gone = true;

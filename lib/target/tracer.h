@@ -75,7 +75,7 @@ void tracer_wait_child(struct tracer *tr, pid_t pid, uint64_t timeout_ns, struct
 enum {
 	CAPTURE_BYTES = 64 * 1024,	/* stack bytes of one capture, all views together */
 	CAPTURE_VIEWS = 4,
-	CAPTURE_NOTE = 2048,		/* for the hook's own findings */
+	CAPTURE_NOTE = 2064,		/* for the hook's own findings */
 };
 
 /* A piece of target memory that was copied: `bytes` stands for [low, low + len). */

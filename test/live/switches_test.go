@@ -226,12 +226,7 @@ func TestNested(t *testing.T) {
 					chains = append(chains, in("nested", "bottom", "goThree", "three", "goTwo", "runtime.cgocallback"))
 				}
 				checkChains(t, p, 20, chains...)
-				// Up to Go 1.20 threads made by C take another m for each call: for a moment it is not known which.
-				most := 0.01
-				if len(options) > 0 && options[0] == "-threads" && minorOf(versionOf(build)) < 21 {
-					most = 0.05
-				}
-				checkRoots(t, p, most)
+				checkRoots(t, p, 0.01)
 				for i := range p.samples {
 					s := &p.samples[i]
 					if s.cpu > 0 && s.has(pkg+"nested.worker") && s.has(pkg+"nested.bottom") && !s.follow(whole...) {
