@@ -92,6 +92,7 @@ func TestCoreOfStopped(t *testing.T) {
 	} {
 		c, i := c, i
 		t.Run(c.target, func(t *testing.T) {
+			t.Parallel()
 			each(t, inTurn(i, allBuilds...), true, func(t *testing.T, build string) {
 				p := startTarget(t, build, c.target, "-dur", "1m")
 				p.stop()

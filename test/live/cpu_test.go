@@ -122,16 +122,19 @@ func TestBurstSplit(t *testing.T) {
 	if testing.Short() {
 		builds = builds[1:]
 	}
-	const looks = 2000
+	looks := 2000.0
+	if testing.Short() {
+		looks = 900
+	}
 	each(t, builds, false, func(t *testing.T, build string) {
 		names := []string{pkg + "burst.hotA", pkg + "burst.hotB"}
 		cpu, want, seen, i, spent := make([]float64, 2), make([]float64, 2), 0.0, 0, time.Duration(0)
 		for ; seen < looks; i++ {
 			if spent > 5*time.Minute {
-				t.Fatalf("%.0f valid looks in %d runs, %v in all, want %d: is the machine busy?", seen, i, spent, looks)
+				t.Fatalf("%.0f valid looks in %d runs, %v in all, want %.0f: is the machine busy?", seen, i, spent, looks)
 			}
 			// 80 looks a second on a free machine: 8 threads, each a tenth of the time.
-			d := 27 * time.Second
+			d := lasting(27*time.Second, 12*time.Second)
 			if i > 0 {
 				d = time.Duration(1.2 * (looks - seen) / seen * float64(spent)).Round(time.Second)
 			}
@@ -196,11 +199,8 @@ func checkComplete(t testing.TB, p *profile) {
 // Shows: stacks stay whole where they are hard to read (in the vDSO, while they are moved, on the system stack, under
 // signals), and the program is as it was: exit status, nothing lost, nothing bad.
 func TestHardStacks(t *testing.T) {
-	d := 10 * time.Second
-	if testing.Short() {
-		d = 5 * time.Second
-	}
-	for _, c := range []struct {
+	d := lasting(10*time.Second, 4*time.Second)
+	for i, c := range []struct {
 		target string
 		good   string // must be in its TRUTH
 		check  func(t *testing.T, p *profile)
@@ -210,9 +210,9 @@ func TestHardStacks(t *testing.T) {
 		{"gcheavy", "TRUTH gc_cpu_fraction=", checkSystemStack},
 		{"signals", "TRUTH lost=0 ", nil},
 	} {
-		c := c
+		c, builds := c, inTurn(i, eachVersion...)
 		t.Run(c.target, func(t *testing.T) {
-			each(t, eachVersion, false, func(t *testing.T, build string) {
+			each(t, builds, false, func(t *testing.T, build string) {
 				r, status := run(t, d+time.Minute, target(build), c.target, "-dur", d.String())
 				if status != 0 {
 					t.Errorf("status %d\n%s", status, tail(r.err()))

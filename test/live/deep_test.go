@@ -110,7 +110,7 @@ func TestDeepWhole(t *testing.T) {
 // Shows: stacks deeper than the limit keep both ends around one mark: leaf and root are there, and all of it in order.
 // At the default depth, for goroutines that are parked, in a system call, and running.
 func TestDeepEnds(t *testing.T) {
-	each(t, deepBuilds(), false, func(t *testing.T, build string) {
+	each(t, deepBuilds(), true, func(t *testing.T, build string) {
 		for _, leaf := range []string{"parked", "blocked", "runs"} {
 			for _, n := range []int{100000, 1000} {
 				if testing.Short() && n < 100000 {

@@ -3,7 +3,6 @@ package live
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -31,15 +30,10 @@ func cHost(t testing.TB, name string, flags ...string) string {
 // goHost builds a package of a module with cgo, in dir, by the toolchain of a version.
 func goHost(t testing.TB, version, dir, out string, args ...string) {
 	t.Helper()
-	root := goroot(t, version)
 	if version != "1.19" || len(args) > 0 {
 		args = append([]string{"-buildvcs=false"}, args...)
 	}
-	cmd := exec.Command(filepath.Join(root, "bin", "go"), append([]string{"build", "-o", out}, args...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-mod=mod",
-		"GO111MODULE=on", "GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+filepath.Join(cacheDir(), "build", version), "CGO_ENABLED=1")
-	must(t, cmd)
+	goBuild{version: version, dir: dir, cgo: true, args: args}.into(t, out)
 }
 
 // copyProgram copies a program. Not by this process: a child that it starts meanwhile would keep the file open for

@@ -14,11 +14,13 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Both versions in four link forms: what "all builds" means.
@@ -110,9 +112,14 @@ func TestMain(m *testing.M) {
 			syscall.CloseOnExec(fd)
 		}
 	}
+	// Under nohup: the children of these tests are not to inherit that. Goprof and its targets respect it.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	for _, name := range []string{"SENTRY_DSN", "SENTRY_RELEASE", "SENTRY_ENVIRONMENT"} {
 		os.Unsetenv(name) // nothing may be sent, and nothing of this machine may change a result
 	}
+	forgetBuilds()
 	os.Exit(finish(m.Run()))
 }
 
@@ -153,6 +160,14 @@ func inTurn(i int, builds ...string) []string {
 		return builds[i : i+1]
 	}
 	return builds
+}
+
+// lasting is how long a measurement takes, in a full run and in a short one.
+func lasting(full, short time.Duration) time.Duration {
+	if testing.Short() {
+		return short
+	}
+	return full
 }
 
 // target is the path of a build of the targets.

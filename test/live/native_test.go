@@ -143,7 +143,7 @@ func TestNativeThreads(t *testing.T) {
 	each(t, inTurn(0, "1.19-cgo", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-threads", "-dur", "5m")
 		defer p.quit()
-		r := attach(t, p.pid, 10*time.Second)
+		r := attach(t, p.pid, lasting(10*time.Second, 5*time.Second))
 		prof := r.profile()
 		prof.mostly(t, "the thread that is never in Go", with("c_thread"), func(s *sample) bool {
 			return s.inOrder("c_leaf", "c_thread") && s.index("c_thread") < len(s.stack)-1 && !s.has("runtime.goexit") && known(s)
@@ -170,7 +170,7 @@ func TestNativeNest(t *testing.T) {
 		const depth = 5
 		p := startTarget(t, build, "cgo", "-nest", fmt.Sprint(depth), "-dur", "5m")
 		defer p.quit()
-		prof := attach(t, p.pid, 10*time.Second).profile()
+		prof := attach(t, p.pid, lasting(10*time.Second, 5*time.Second)).profile()
 		order := []string{"runtime.cgocall", cgoPkg + "_Cfunc_c_spin"}
 		for i := 0; i < depth; i++ {
 			order = append(order, cgoPkg+"goNest", "runtime.cgocallback", "goNest")
@@ -192,7 +192,7 @@ func TestNativeSignal(t *testing.T) {
 		p := startTarget(t, build, "cgo", "-signal", "-dur", "5m")
 		defer p.quit()
 		time.Sleep(200 * time.Millisecond) // thread made last is known by then
-		prof := attach(t, p.pid, 15*time.Second).profile()
+		prof := attach(t, p.pid, lasting(15*time.Second, 8*time.Second)).profile()
 		handler := with("c_handler")
 		over := func(function string) time.Duration {
 			return prof.cpu(func(s *sample) bool { return s.inOrder("c_leaf", "c_handler", function, cgoPkg+"worker") })
@@ -210,7 +210,7 @@ func TestNativeLibrary(t *testing.T) {
 	each(t, inTurn(0, "1.19-cgo-sw", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-vdso", "-dur", "5m")
 		defer p.quit()
-		prof := attach(t, p.pid, 10*time.Second).profile()
+		prof := attach(t, p.pid, lasting(10*time.Second, 5*time.Second)).profile()
 		prof.mostly(t, "the time in C", with(cgoPkg+"_Cfunc_c_clock"), func(s *sample) bool { return known(s) && ofWorker(s) })
 		if prof.cpu(func(s *sample) bool { return s.inOrder("clock_gettime", cgoPkg+"_Cfunc_c_clock", cgoPkg+"worker") }) == 0 {
 			t.Error("no time in clock_gettime of the C library")

@@ -24,19 +24,11 @@ func builtFrom(t testing.TB, version, source string, cgo bool, replace []string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	main, out := filepath.Join(dir, "main.go"), filepath.Join(dir, source)
-	if err := os.WriteFile(main, []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o666); err != nil {
+	out := filepath.Join(t.TempDir(), source)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	enabled := map[bool]string{false: "CGO_ENABLED=0", true: "CGO_ENABLED=1"}
-	root := goroot(t, version)
-	cmd := exec.Command(filepath.Join(root, "bin", "go"), append(append([]string{"build", "-o", out}, args...), main)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=", "GO111MODULE=off",
-		"GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+filepath.Join(cacheDir(), "build", version), enabled[cgo])
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, tail(string(said)))
-	}
+	goBuild{version: version, dir: dir, gopath: true, cgo: cgo, args: append(args, "main.go")}.into(t, out)
 	return out
 }
 

@@ -4,7 +4,6 @@ package live
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,7 +118,7 @@ func TestSize(t *testing.T) {
 func manyFunctions(t testing.TB) string {
 	t.Helper()
 	const packages, each = 50, 1000
-	root, dir := goroot(t, "1.26"), t.TempDir()
+	dir := t.TempDir()
 	write := func(name, text string) {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -144,13 +143,8 @@ func manyFunctions(t testing.TB) string {
 	write("main.go", fmt.Sprintf("package main\n\nimport (\n\t\"os\"\n\t\"time\"\n\t\"fmt\"\n%s)\n\nvar all = [][]func(int) int{\n%s}\n\n"+
 		"func main() {\n\tsum := 0\n\tfor _, p := range all {\n\t\tsum += p[len(os.Args)](1)\n\t}\n"+
 		"\tfmt.Fprintf(os.Stderr, \"READY pid=%%d %%d\\n\", os.Getpid(), sum)\n\tfor {\n\t\ttime.Sleep(time.Minute)\n\t}\n}\n", imports.String(), tables.String()))
-	out := filepath.Join(dir, "many")
-	cmd := exec.Command(filepath.Join(root, "bin", "go"), "build", "-ldflags", "-s -w", "-o", out, ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-mod=mod",
-		"GO111MODULE=on", "GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+filepath.Join(dir, "cache"), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, tail(string(text)))
-	}
+	out := filepath.Join(t.TempDir(), "many")
+	// Objects of 130,000 functions are of use to nobody else.
+	goBuild{version: "1.26", dir: dir, objects: filepath.Join(t.TempDir(), "objects"), args: []string{"-ldflags", "-s -w", "."}}.into(t, out)
 	return out
 }

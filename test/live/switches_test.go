@@ -117,7 +117,7 @@ func TestInterruptedSwitches(t *testing.T) {
 		kind, chains := kind, chains
 		t.Run(kind, func(t *testing.T) {
 			each(t, inTurn(len(kind), eachVersion...), false, func(t *testing.T, build string) {
-				runSwitches(t, build, kind, 3*time.Second, 5, chains, "-signals")
+				runSwitches(t, build, kind, lasting(3*time.Second, 1500*time.Millisecond), 5, chains, "-signals")
 			})
 		})
 	}
@@ -125,10 +125,7 @@ func TestInterruptedSwitches(t *testing.T) {
 
 // Shows: each kind of switch, each in a program that does little else.
 func TestSwitches(t *testing.T) {
-	d := 4 * time.Second
-	if testing.Short() {
-		d = 1500 * time.Millisecond
-	}
+	d := lasting(4*time.Second, 1500*time.Millisecond)
 	for i, c := range []struct {
 		kind   string
 		since  int // Go 1.since
@@ -208,7 +205,7 @@ func checkRoots(t testing.TB, p *profile, most float64) {
 // Shows: Go that calls C that calls Go, three times over: all Go parts stand in order, with threads made by C, with
 // panics that cross all of it, and with a signal each millisecond wherever the thread is.
 func TestNested(t *testing.T) {
-	d := 4 * time.Second
+	d := lasting(4*time.Second, 2*time.Second)
 	builds := []string{"1.19-cgo-sw", "1.26-cgo-sw"}
 	whole := in("nested", "bottom", "goThree", "three", "goTwo", "two", "goOne", "one", "worker")
 	for i, options := range [][]string{nil, {"-threads"}, {"-panics"}, {"-signals"}, {"-threads", "-panics=false", "-signals"}} {
@@ -253,10 +250,7 @@ func TestNested(t *testing.T) {
 // Shows: stacks that grow, looked at a thousand times a second: what moves a stack, on the system stack, belongs to the
 // function whose stack it is.
 func TestGrowingStacks(t *testing.T) {
-	d := 5 * time.Second
-	if testing.Short() {
-		d = 3 * time.Second
-	}
+	d := lasting(5*time.Second, 3*time.Second)
 	each(t, someBuilds(), false, func(t *testing.T, build string) {
 		r, status := run(t, d+time.Minute, "--rate", "1000", "--depth", "2000", target(build), "growstack", "-dur", d.String())
 		if status != 0 || !strings.Contains(r.out(), "bad=0 ") {
@@ -287,7 +281,7 @@ func TestGrowingStacks(t *testing.T) {
 
 // Shows: the time of day is asked for in the vDSO, on the thread's stack: the caller is there, and nothing of it twice.
 func TestClockOnce(t *testing.T) {
-	d := 5 * time.Second
+	d := lasting(5*time.Second, 2500*time.Millisecond)
 	each(t, someBuilds(), false, func(t *testing.T, build string) {
 		r, status := run(t, d+time.Minute, target(build), "vdso", "-dur", d.String())
 		if status != 0 {
@@ -314,10 +308,7 @@ func TestClockOnce(t *testing.T) {
 
 // Shows: a signal handler, on its own stack, goes on to what it interrupted: Go code, the scheduler, a system call.
 func TestSignalHandlers(t *testing.T) {
-	d := 5 * time.Second
-	if testing.Short() {
-		d = 3 * time.Second
-	}
+	d := lasting(5*time.Second, 3*time.Second)
 	each(t, someBuilds(), false, func(t *testing.T, build string) {
 		r, status := run(t, d+time.Minute, "--rate", "500", target(build), "signals", "-dur", d.String())
 		if status != 0 || !strings.Contains(r.out(), "TRUTH lost=0 ") {

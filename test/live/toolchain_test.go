@@ -2,12 +2,16 @@
 package live
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 var toolchains struct {
@@ -48,12 +52,105 @@ func goTool(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
+// goBuild is a program that `go build` makes. Linking takes seconds, and the same sources give the same program: what was
+// built once is kept in the cache.
+type goBuild struct {
+	version string
+	dir     string // of the sources; all files below it are read
+	modfile string // in place of dir's go.mod; "": that one
+	gopath  bool   // without modules
+	cgo     bool
+	objects string // GOCACHE; "": the version's own
+	args    []string
+}
+
+// kept is where the program is, or will be, in the cache.
+func (b goBuild) kept(t testing.TB) string {
+	t.Helper()
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s %v %v %q\n", goroot(t, b.version), b.version, b.gopath, b.cgo, b.args)
+	add := func(path string) error {
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%q %d\n%s", strings.TrimPrefix(path, b.dir), len(text), text)
+		return err
+	}
+	err := filepath.WalkDir(b.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		return add(path)
+	})
+	if err == nil && b.modfile != "" {
+		err = add(b.modfile)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(cacheDir(), "built", fmt.Sprintf("%x", sum.Sum(nil)[:16]))
+}
+
+// into puts the program at out.
+func (b goBuild) into(t testing.TB, out string) {
+	t.Helper()
+	kept := b.kept(t)
+	if _, err := os.Stat(kept); err != nil {
+		b.build(t, kept)
+	}
+	now := time.Now()
+	os.Chtimes(kept, now, now)
+	copyProgram(t, kept, out)
+}
+
+func (b goBuild) build(t testing.TB, kept string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(kept), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(kept), "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	root, fresh := goroot(t, b.version), filepath.Join(dir, "program")
+	args := []string{"build", "-o", fresh}
+	if b.modfile != "" {
+		args = append(args, "-modfile", b.modfile)
+	}
+	modules := []string{"GO111MODULE=on", "GOFLAGS=-mod=mod"}
+	if b.gopath {
+		modules = []string{"GO111MODULE=off", "GOFLAGS="}
+	}
+	objects := b.objects
+	if objects == "" {
+		objects = filepath.Join(cacheDir(), "build", b.version)
+	}
+	cmd := exec.Command(filepath.Join(root, "bin", "go"), append(args, b.args...)...)
+	cmd.Dir = b.dir
+	cmd.Env = append(append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off",
+		"GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+objects,
+		map[bool]string{false: "CGO_ENABLED=0", true: "CGO_ENABLED=1"}[b.cgo]), modules...)
+	must(t, cmd)
+	if err := os.Rename(fresh, kept); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forgetBuilds removes what no test has asked for in two weeks.
+func forgetBuilds() {
+	old, _ := filepath.Glob(filepath.Join(cacheDir(), "built", "*"))
+	for _, path := range old {
+		if st, err := os.Stat(path); err == nil && time.Since(st.ModTime()) > 14*24*time.Hour {
+			os.RemoveAll(path)
+		}
+	}
+}
+
 // twin builds the targets in the form of a stripped build, but with the symbol table. The linker flags are part of the
 // build information in the program: flags of the same length that change nothing keep every address where it is.
 func twin(t testing.TB, build string) string {
 	t.Helper()
 	version, form, _ := strings.Cut(build, "-")
-	root, dir := goroot(t, version), t.TempDir()
+	dir := t.TempDir()
 	mod, err := os.ReadFile(filepath.Join(rootDir, "test", "targets", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -63,23 +160,15 @@ func twin(t testing.TB, build string) string {
 	if err := os.WriteFile(modfile, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, cgo := filepath.Join(dir, "twin"), "CGO_ENABLED=0"
-	args := []string{"build", "-modfile", modfile, "-ldflags", "-f -f", "-o", out} // for -s -w
+	out := filepath.Join(dir, "twin")
+	args := []string{"-ldflags", "-f -f"} // for -s -w
 	if minorOf(version) >= 18 {
 		args = append(args, "-buildvcs=false")
 	}
 	if strings.Contains(form, "pie") {
 		args = append(args, "-buildmode=pie")
 	}
-	if strings.HasPrefix(form, "cgo") {
-		cgo = "CGO_ENABLED=1"
-	}
-	cmd := exec.Command(filepath.Join(root, "bin", "go"), append(args, ".")...)
-	cmd.Dir = filepath.Join(rootDir, "test", "targets")
-	cmd.Env = append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-mod=mod",
-		"GO111MODULE=on", "GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+filepath.Join(cacheDir(), "build", version), cgo)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
-	}
+	cgo := strings.HasPrefix(form, "cgo")
+	goBuild{version: version, dir: filepath.Join(rootDir, "test", "targets"), modfile: modfile, cgo: cgo, args: append(args, ".")}.into(t, out)
 	return out
 }
