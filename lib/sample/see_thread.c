@@ -122,6 +122,14 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	return err;
 }
 
+/* It is not itself any more, but speaks for a goroutine: the interval under its own key is over. */
+static void end_own_track(struct sampler *s, struct thread *th, uint64_t t)
+{
+	if (th->tracked)
+		profile_gone(s->profile, PROFILE_THREAD_KEY + th->tid, t);
+	th->tracked = false;
+}
+
 /* One captured thread: a look at a goroutine, or at a thread that runs none. */
 struct error *see_thread(void *ctx, const struct look *look)
 {
@@ -146,8 +154,10 @@ struct error *see_thread(void *ctx, const struct look *look)
 		err = describe(s, look, has_g ? &g : NULL, has_m, &o);
 	if (!err)
 		err = profile_observe(s->profile, &o, &ref);
-	if (!err && has_g && o.key == g.goid)
+	if (!err && has_g && o.key == g.goid) {
+		end_own_track(s, look->thread, o.t_before);
 		err = claim_slot(s, look, &g);
+	}
 	if (err)
 		return err;
 	return look->oncpu ? thread_add_look(look->thread, ref) : NULL;
@@ -159,10 +169,8 @@ void end_thread_tracks(struct sampler *s)
 	for (uint32_t i = 0; i < s->threads.n; i++) {
 		struct thread *th = s->threads.v[i];
 
-		if (!th->tracked || th->captured_tick == s->tick)
-			continue;
-		profile_gone(s->profile, PROFILE_THREAD_KEY + th->tid, s->t_tick);
-		th->tracked = false;
+		if (th->captured_tick != s->tick)
+			end_own_track(s, th, s->t_tick);
 	}
 }
 

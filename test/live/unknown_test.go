@@ -36,8 +36,7 @@ func disguised(t testing.TB, build, minor string, nameless ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, _, _ := strings.Cut(build, "-")
-	old := regexp.MustCompile(regexp.QuoteMeta("go"+own) + `\.\d+`).Find(data)
+	old := regexp.MustCompile(fmt.Sprintf(`go1\.%d\.\d+`, minorOf(build))).Find(data)
 	if old == nil {
 		t.Fatalf("%s: no version text", build)
 	}

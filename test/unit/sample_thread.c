@@ -1,0 +1,187 @@
+/*
+ * sample_thread.c: what becomes of a thread that is on a CPU at each tick, but now as itself (scheduler,
+ * collector, C code) and now for a goroutine: each tick's look has its place under one key only.
+ */
+#include <stdlib.h>
+
+#include "fake/go_fake.h"
+#include "fake/target_fake.h"
+#include "go/go_impl.h"
+#include "profile_world.h"
+#include "sample/sampler_impl.h"
+
+enum {
+	MINOR = 26, TID = 1000, DEPTH = 16,
+	M = 0x100000, G = 0x110000, G0 = 0x120000, STACK = 0x200000, STACK_SIZE = 8192, SP = STACK + STACK_SIZE - 256,
+	GOID = 18,
+};
+
+static const struct go_fake_func functions[] = {
+	{ .name = "main.work", .size = 64, .sp = { { 64, 32 } } },
+	{ .name = "runtime.goexit", .size = 64, .flags = GO_FUNC_TOPFRAME, .sp = { { 64, 0 } } },
+};
+
+struct scene {
+	struct world world;
+	struct go_fake *go;
+	struct target *target;
+	struct go_layout layout;
+	struct tracer *tracer;
+	struct sampler s;
+	struct thread *thread;
+	struct capture c;
+};
+
+static void put(struct scene *x, gaddr_t at, enum go_field f, uint64_t value)
+{
+	target_fake_poke(x->target, at + x->layout.f[f].offset, &value, x->layout.f[f].size);
+}
+
+static int setup(void **state)
+{
+	struct scene *x = test_calloc(1, sizeof(*x));
+	struct sampler *s = &x->s;
+
+	world_init(&x->world);
+	x->go = go_fake_create(functions, sizeof(functions) / sizeof(functions[0]), MINOR);
+	assert_null(target_fake_create(&x->target));
+	assert_null(tracer_create(&x->tracer));
+	assert_true(go_layout_row(MINOR, &x->layout));
+	target_fake_add(x->target, M, NULL, 4096);
+	target_fake_add(x->target, G, NULL, 4096);
+	target_fake_add(x->target, G0, NULL, 4096);
+	target_fake_add(x->target, STACK, NULL, STACK_SIZE);
+	target_fake_add_tid(x->target, TID, TID);
+	target_fake_task(x->target, TID, "1000 0 1\n", "running\n");
+	put(x, M, GO_M_PROCID, TID);
+	put(x, M, GO_M_G0, G0);
+	put(x, G, GO_G_M, M);
+	put(x, G, GO_G_GOID, GOID);
+	put(x, G, GO_G_ATOMICSTATUS, G_RUNNING);
+	put(x, G, GO_G_STACK_LO, STACK);
+	put(x, G, GO_G_STACK_HI, STACK + STACK_SIZE);
+	put(x, G, GO_G_STARTPC, go_fake_pc(x->go, "main.work", 0));
+	target_fake_poke_u64(x->target, SP + 32, go_fake_pc(x->go, "runtime.goexit", 1));
+	s->reader = (struct reader){
+		.target = x->target, .rt = go_fake_runtime(x->go), .layout = &x->layout, .clock = &x->world.clock,
+		.g_span = g_span(&x->layout), .m_span = m_span(&x->layout), .goroutines = true,
+	};
+	s->tracer = x->tracer;
+	s->profile = x->world.p;
+	s->options.depth = DEPTH;
+	s->plan = hold_plan_make(&s->reader, false);
+	s->frames = test_calloc(DEPTH, sizeof(*s->frames));
+	assert_null(gs_init(&s->gs));
+	assert_null(threads_init(&s->threads, &s->reader));
+	assert_null(intern_init(&s->intern, x->target, s->reader.rt, NULL, s->profile));
+	x->thread = threads_find(&s->threads, TID);
+	assert_non_null(x->thread);
+	x->thread->m = M;
+	x->thread->procid = TID;
+	*state = x;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct scene *x = *state;
+	struct sampler *s = &x->s;
+
+	intern_deinit(&s->intern);
+	threads_deinit(&s->threads);
+	gs_deinit(&s->gs);
+	test_free(s->frames);
+	free(s->orphans);
+	tracer_destroy(x->tracer);
+	target_close(x->target);
+	go_fake_destroy(x->go);
+	world_deinit(&x->world);
+	test_free(x);
+	return 0;
+}
+
+/* One tick at which the thread was held, running this goroutine (0: none); `known`: its m is. */
+static void look_at(struct scene *x, gaddr_t curg, bool known)
+{
+	const struct capture_request rq = { .hint = { known ? M : 0, 0, TID } };
+	struct sampler *s = &x->s;
+	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true };
+
+	s->tick++;
+	world_pass(&x->world, TICK);
+	s->t_tick = x->world.mono;
+	assert_null(profile_tick(s->profile, s->t_tick));
+	put(x, M, GO_M_CURG, curg);
+	memset(&x->c, 0, sizeof(x->c));
+	x->c.tid = TID;
+	x->c.t_arrived = x->c.t_resumed = s->t_tick + 1000;
+	x->c.regs.sp = SP;
+	x->c.regs.pc = go_fake_pc(x->go, "main.work", 20);
+	hold_hook(&s->plan, x->target, &rq, &x->c);
+	assert_null(see_thread(s, &look));
+	end_thread_tracks(s);
+}
+
+/* Ticks that a key's intervals hold. */
+static uint32_t ticks_of(const struct window *w, uint64_t key)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < w->n_tracks; i++)
+		for (uint32_t k = 0; w->tracks[i].info.key == key && k < w->tracks[i].n; k++)
+			n += w->tracks[i].v[k].end_tick - w->tracks[i].v[k].first_tick;
+	return n;
+}
+
+static void assert_ticks(struct scene *x, uint32_t own, uint32_t goroutine)
+{
+	struct window *w;
+
+	assert_null(profile_close_window(x->s.profile, x->world.mono + TICK, &w));
+	assert_int_equal(ticks_of(w, PROFILE_THREAD_KEY + TID), own);
+	assert_int_equal(ticks_of(w, GOID), goroutine);
+	window_free(w);
+}
+
+static void thread_that_takes_up_a_goroutine_is_not_itself(void **state)
+{
+	struct scene *x = *state;
+
+	look_at(x, 0, true);
+	for (int i = 0; i < 5; i++)
+		look_at(x, G, true);
+	assert_ticks(x, 1, 5);
+}
+
+/* Its m was not known at the first look. */
+static void thread_that_becomes_known_is_not_itself(void **state)
+{
+	struct scene *x = *state;
+
+	look_at(x, 0, false);
+	for (int i = 0; i < 5; i++)
+		look_at(x, G, true);
+	assert_ticks(x, 1, 5);
+}
+
+static void thread_that_stays_itself_goes_on(void **state)
+{
+	struct scene *x = *state;
+
+	for (int i = 0; i < 5; i++)
+		look_at(x, 0, true);
+	assert_ticks(x, 5, 0);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(thread_that_takes_up_a_goroutine_is_not_itself),
+		T(thread_that_becomes_known_is_not_itself),
+		T(thread_that_stays_itself_goes_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
