@@ -125,7 +125,7 @@ func TestInterruptedSwitches(t *testing.T) {
 
 // Shows: each kind of switch, each in a program that does little else.
 func TestSwitches(t *testing.T) {
-	d := lasting(2*time.Second, 1500*time.Millisecond)
+	d := lasting(4*time.Second, 1500*time.Millisecond)
 	for i, c := range []struct {
 		kind   string
 		since  int // Go 1.since
