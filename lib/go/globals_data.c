@@ -210,6 +210,7 @@ static void look_for_allm(struct data_search *s, gaddr_t at, const uint8_t *byte
 	add(s, at);
 }
 
+/* Where mReserveID counts the ms; 0: that was not found. */
 static gaddr_t counter_of_ms(struct go_runtime *rt)
 {
 	uint8_t code[RESERVE_CODE_MAX];

@@ -51,31 +51,25 @@ struct own_stack {
 _Static_assert(GO_SPANS_MAX + 3 * sizeof(uint64_t) <= CAPTURE_NOTE,
 	       "a note holds an m, a g, the mark of its labels, the m's address and the callbacks");
 
-/* The last bytes of the note. */
-static uint8_t *callbacks_note(struct capture *c)
+/* The words at the end of the note. */
+enum { NOTED_CALLBACKS = CAPTURE_NOTE - sizeof(gaddr_t), NOTED_M = NOTED_CALLBACKS - sizeof(gaddr_t) };
+
+static void note_word(struct capture *c, size_t at, gaddr_t v)
 {
-	return c->note + sizeof(c->note) - sizeof(gaddr_t);
+	memcpy(c->note + at, &v, sizeof(v));
 }
 
-static uint8_t *address_note(struct capture *c)
-{
-	return callbacks_note(c) - sizeof(gaddr_t);
-}
-
-static gaddr_t noted_m(const struct capture *c)
+static gaddr_t noted_word(const struct capture *c, size_t at)
 {
 	gaddr_t v;
 
-	memcpy(&v, c->note + sizeof(c->note) - 2 * sizeof(v), sizeof(v));
+	memcpy(&v, c->note + at, sizeof(v));
 	return v;
 }
 
 gaddr_t hold_read_callbacks(const struct capture *c)
 {
-	gaddr_t v;
-
-	memcpy(&v, c->note + sizeof(c->note) - sizeof(v), sizeof(v));
-	return v;
+	return noted_word(c, NOTED_CALLBACKS);
 }
 
 /*
@@ -99,7 +93,7 @@ static struct own_stack own_stack(const struct target *t, const struct hold_plan
 		own.end = UINT64_MAX;
 	if (v[1].done != v[1].len)
 		own.callbacks = 0;
-	memcpy(callbacks_note(c), &own.callbacks, sizeof(own.callbacks));
+	note_word(c, NOTED_CALLBACKS, own.callbacks);
 	return own;
 }
 
@@ -326,8 +320,8 @@ bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint6
 static gaddr_t own_m(const struct target *t, const struct hold_plan *plan, const struct capture_request *rq,
 		     struct capture *c, size_t done, struct m_look *ret)
 {
-	uint64_t procid = rq->hint[2];
-	gaddr_t at = rq->hint[0];
+	uint64_t procid = rq->hint[HINT_PROCID];
+	gaddr_t at = rq->hint[HINT_M];
 	struct span s = { .buf = c->note, .len = plan->m_span };
 
 	if (!at || done != plan->m_span)
@@ -348,16 +342,16 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 	const struct hold_plan *plan = ctx;
 	struct span v[3] = {
 		{ .addr = c->regs.sp, .buf = c->bytes, .len = FIRST_BYTES },
-		{ .addr = rq->hint[0], .buf = c->note, .len = plan->m_span },
-		{ .addr = rq->hint[1], .buf = c->note + plan->m_span, .len = plan->g_span },
+		{ .addr = rq->hint[HINT_M], .buf = c->note, .len = plan->m_span },
+		{ .addr = rq->hint[HINT_G], .buf = c->note + plan->m_span, .len = plan->g_span },
 	};
 	struct m_look m;
 	struct g_look g;
 	gaddr_t at;
 
-	memset(callbacks_note(c), 0, sizeof(gaddr_t));
+	note_word(c, NOTED_CALLBACKS, 0);
 	if (plan->m_span + plan->g_span + 3 * sizeof(uint64_t) > sizeof(c->note) ||
-	    target_read_v(t, v, !rq->hint[0] ? 1 : rq->hint[1] ? 3 : 2))
+	    target_read_v(t, v, !rq->hint[HINT_M] ? 1 : rq->hint[HINT_G] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);
 	at = own_m(t, plan, rq, c, v[1].done, &m);
@@ -367,8 +361,8 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 		return;
 	}
 	c->note_len = plan->m_span;
-	memcpy(address_note(c), &at, sizeof(at));
-	if (read_curg(t, plan, &m, rq->hint[1], &v[2])) {
+	note_word(c, NOTED_M, at);
+	if (read_curg(t, plan, &m, rq->hint[HINT_G], &v[2])) {
 		c->note_len += plan->g_span;
 		g_parse(&plan->layout, m.curg, v[2].buf, &g);
 		copy_stacks(t, plan, c, &m, &g);
@@ -384,7 +378,7 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 	*has_curg = false;
 	if (c->note_len < plan->m_span)
 		return false;
-	m_parse(&plan->layout, noted_m(c), c->note, m);
+	m_parse(&plan->layout, noted_word(c, NOTED_M), c->note, m);
 	if (!th->procid || m->procid != th->procid)
 		return false;
 	if (m->curg && c->note_len >= plan->m_span + plan->g_span) {

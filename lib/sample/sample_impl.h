@@ -171,7 +171,7 @@ gaddr_t wandering_find(const struct wandering *w, const struct target *t, const 
 
 /* ---- hold.c ---- */
 
-/* What the capture hook knows; set once, read by the tracer thread. */
+/* What the capture hook knows; set once, read by the tracer thread. (wandering.c says who writes to those.) */
 struct hold_plan {
 	struct go_layout layout;
 	uint32_t g_span, m_span;
@@ -180,10 +180,13 @@ struct hold_plan {
 };
 
 struct hold_plan hold_plan_make(const struct reader *r, bool native);
-/*
- * hint[0]: address of the thread's m, 0 when it has none; hint[1]: its goroutine, a guess, or 0;
- * hint[2]: the thread's id as the runtime knows it, 0 when it does not.
- */
+/* What a request tells the hook of the thread; 0: not known. */
+enum {
+	HINT_M,			/* address of its m */
+	HINT_G,			/* its goroutine, a guess */
+	HINT_PROCID,		/* its id as the runtime knows it */
+};
+
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
 struct thread;
 /*

@@ -147,7 +147,7 @@ struct error *see_thread(void *ctx, const struct look *look)
 	look->thread->captured_tick = tick_of(s, look);
 	if (has_m)
 		look->thread->m = m.m;
-	if (!has_m && s->reader.goroutines)
+	else if (s->reader.goroutines)
 		s->threads.m_pending = true;	/* perhaps an m that is not known yet */
 	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
 	if (!err)

@@ -277,7 +277,8 @@ static size_t wanted_threads(struct taker *t, struct capture_request *rq)
 			continue;
 		if (!may_be_held(t, th))
 			continue;
-		rq[n] = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m, 0, th->procid } };
+		rq[n] = (struct capture_request){ .task = th->task, .cookie = th->tid,
+						  .hint = { [HINT_M] = th->m, [HINT_PROCID] = th->procid } };
 		rq[n++].t_tick = reader_now(&t->reader);
 	}
 	return n;

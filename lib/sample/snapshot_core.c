@@ -41,7 +41,7 @@ static bool next_piece(void *ctx, gaddr_t addr, struct mem_view *ret)
 
 static struct error *copy_thread(struct walk *w, struct thread *th)
 {
-	const struct capture_request rq = { .cookie = (uint64_t)th->tid, .hint = { th->m } };
+	const struct capture_request rq = { .cookie = (uint64_t)th->tid, .hint = { [HINT_M] = th->m } };
 	struct capture *c = w->capture;
 	struct core_thread_copy copy = { .regs = &c->regs };
 	struct error *err;

@@ -271,7 +271,8 @@ static bool request(struct thread *th, const struct reader *r, struct tracer *tr
 		th->gone = true;
 	if (state != TASK_RUNNING)
 		return false;
-	*rq = (struct capture_request){ .task = th->task, .cookie = th->tid, .hint = { th->m, 0, th->procid } };
+	*rq = (struct capture_request){ .task = th->task, .cookie = th->tid, 
+					.hint = { [HINT_M] = th->m, [HINT_PROCID] = th->procid } };
 	rq->t_tick = reader_now(r);
 	if (!task_read_times(th->task, &rq->before)) {
 		th->gone = true;
@@ -292,8 +293,8 @@ static void guess_goroutines(const struct reader *r, struct capture_request *rq,
 		for (k = 0; k < GUESS_SPANS && first + k < n; k++) {
 			struct capture_request *q = &rq[first + k];
 
-			v[k] = (struct span){ .addr = q->hint[0] + at, .buf = &q->hint[1],
-					      .len = q->hint[0] ? sizeof(q->hint[1]) : 0 };
+			v[k] = (struct span){ .addr = q->hint[HINT_M] + at, .buf = &q->hint[HINT_G],
+					      .len = q->hint[HINT_M] ? sizeof(q->hint[HINT_G]) : 0 };
 		}
 		if (target_read_v(r->target, v, k))
 			return;

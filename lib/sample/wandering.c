@@ -5,7 +5,8 @@
  * and asked in the hold whose they are then.
  *
  * The sampler's thread notes them, hooks in the tracer's thread ask: each entry is one word, and
- * whoever takes it asks the m itself (its procid), so an old one does no harm.
+ * whoever takes it asks the m itself (its procid). Up to Go 1.20 an m that was given back keeps the id
+ * of its last thread, so two may name one thread; the first that does is taken.
  *
  * Upstream: src/runtime/proc.go (needm, dropm, getExtraM), os_linux.go (minit).
  */

@@ -87,7 +87,7 @@ static int teardown(void **state)
 
 static void hold(struct world *w, gaddr_t sp)
 {
-	const struct capture_request rq = { .hint = { M, G } };
+	const struct capture_request rq = { .hint = { [HINT_M] = M, [HINT_G] = G } };
 
 	memset(&w->c, 0, sizeof(w->c));
 	w->c.regs.sp = sp;

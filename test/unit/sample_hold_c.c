@@ -66,7 +66,7 @@ static int setup(void **state)
 	target_fake_add(w->target, G_LO, NULL, G_HI - G_LO);
 	target_fake_add(w->target, OWN_LO, NULL, OWN_HI - OWN_LO + BEYOND);
 	target_fake_add(w->target, SIGNAL_LO, NULL, SIGNAL_HI - SIGNAL_LO);
-	w->rq.hint[0] = M;
+	w->rq.hint[HINT_M] = M;
 	*state = w;
 	return 0;
 }
@@ -172,7 +172,7 @@ static void test_no_m(void **state)
 {
 	struct world *w = *state;
 
-	w->rq.hint[0] = 0;
+	w->rq.hint[HINT_M] = 0;
 	hold(w, OWN_LO, true);
 	assert_true(copied(w, OWN_LO, OWN_LO + HOLD_STACK_BYTES));
 	assert_int_equal(w->c.note_len, 0);

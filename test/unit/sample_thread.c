@@ -103,7 +103,7 @@ static int teardown(void **state)
 /* One tick at which the thread was held, running this goroutine (0: none); `known`: its m is. */
 static void look_at(struct scene *x, gaddr_t curg, bool known)
 {
-	const struct capture_request rq = { .hint = { known ? M : 0, 0, TID } };
+	const struct capture_request rq = { .hint = { [HINT_M] = known ? M : 0, [HINT_PROCID] = TID } };
 	struct sampler *s = &x->s;
 	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true };
 

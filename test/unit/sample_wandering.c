@@ -108,7 +108,7 @@ static void one_that_has_moved_is_asked_whose_it_is(void **state)
 	assert_int_equal(find(w, TID), 0);
 	give(w, 0, TID);	/* no walk has seen it */
 	assert_int_equal(find(w, TID), m_at(0));
-	give(w, 0, 0);		/* given back */
+	give(w, 0, 0);		/* it is nobody's */
 	assert_int_equal(find(w, TID), 0);
 }
 
@@ -127,7 +127,7 @@ static void of_too_many_the_newest_are_asked(void **state)
 static bool hold(struct world *w, struct m_look *m, struct g_look *g, bool *has_g)
 {
 	const struct thread th = { .tid = TID, .m = m_at(0), .procid = TID };
-	const struct capture_request rq = { .hint = { th.m, 0, th.procid } };
+	const struct capture_request rq = { .hint = { [HINT_M] = th.m, [HINT_PROCID] = th.procid } };
 
 	memset(&w->c, 0, sizeof(w->c));
 	w->c.regs.sp = STACK + STACK_SIZE - 256;
