@@ -45,14 +45,7 @@ func maker(t testing.TB) string {
 func (p *process) stop() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	eventually(p.t, 10*time.Second, "all threads stopped", func() bool {
-		for _, tid := range tasks(p.pid) {
-			if state(p.pid, tid) != "T" {
-				return false
-			}
-		}
-		return true
-	})
+	eventually(p.t, 10*time.Second, "all threads stopped", func() bool { return allStopped(p.pid) })
 }
 
 // A stopped process goes on to wait: its minutes grow, and a core knows no time.

@@ -300,10 +300,7 @@ func TestCPUTime(t *testing.T) {
 // Shows: a goroutine that is always in a system call, but at two places in turn, is not taken for unchanged: the wall
 // time of both places is right, in the pprof file and as servers weigh the envelope.
 func TestReadloopSplit(t *testing.T) {
-	d := 40 * time.Second
-	if testing.Short() {
-		d = 20 * time.Second
-	}
+	d := lasting(40*time.Second, 20*time.Second)
 	each(t, []string{"1.26-sw", "1.19-plain"}, true, func(t *testing.T, build string) {
 		r, status := run(t, d+time.Minute, target(build), "readloop", "-dur", d.String())
 		if status != 0 {

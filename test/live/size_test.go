@@ -144,7 +144,7 @@ func manyFunctions(t testing.TB) string {
 		"func main() {\n\tsum := 0\n\tfor _, p := range all {\n\t\tsum += p[len(os.Args)](1)\n\t}\n"+
 		"\tfmt.Fprintf(os.Stderr, \"READY pid=%%d %%d\\n\", os.Getpid(), sum)\n\tfor {\n\t\ttime.Sleep(time.Minute)\n\t}\n}\n", imports.String(), tables.String()))
 	out := filepath.Join(t.TempDir(), "many")
-	// Objects of 130,000 functions are of use to nobody else.
+	// Objects of 50,000 functions are of use to nobody else.
 	goBuild{version: "1.26", dir: dir, objects: filepath.Join(t.TempDir(), "objects"), args: []string{"-ldflags", "-s -w", "."}}.into(t, out)
 	return out
 }

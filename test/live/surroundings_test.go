@@ -372,8 +372,7 @@ func TestMemoryOfIdle(t *testing.T) {
 			if out, err := exec.Command("strip", "-o", stripped, tool).CombinedOutput(); err != nil {
 				t.Skipf("strip: %s", out)
 			}
-			settings := env("GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOFLAGS=-mod=mod", "GO111MODULE=off",
-				"GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+filepath.Join(cacheDir(), "build", "1.26"), "CGO_ENABLED=0")
+			settings := env(goSettings(root, "1.26", false, false)...)
 			p := start(t, []option{workdir(dir), settings}, stripped, "run", "-exec", "sh -c 'exec sleep 60'", "x.go")
 			eventually(t, 60*time.Second, "it waits for its child", func() bool {
 				for _, child := range childrenOf(p.pid) {

@@ -52,6 +52,20 @@ func goTool(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
+// goSettings are for a go command of a toolchain that asks nobody: nothing of the user's, nothing from the network.
+func goSettings(root, version string, cgo, modules bool) []string {
+	v := []string{"GOROOT=" + root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off",
+		"GOPATH=" + filepath.Join(cacheDir(), "gopath"), "GOCACHE=" + filepath.Join(cacheDir(), "build", version), "CGO_ENABLED=0",
+		"GO111MODULE=off", "GOFLAGS="}
+	if cgo {
+		v = append(v, "CGO_ENABLED=1") // the last one counts
+	}
+	if modules {
+		v = append(v, "GO111MODULE=on", "GOFLAGS=-mod=mod")
+	}
+	return v
+}
+
 // goBuild is a program that `go build` makes. Linking takes seconds, and the same sources give the same program: what was
 // built once is kept in the cache.
 type goBuild struct {
@@ -116,19 +130,13 @@ func (b goBuild) build(t testing.TB, kept string) {
 	if b.modfile != "" {
 		args = append(args, "-modfile", b.modfile)
 	}
-	modules := []string{"GO111MODULE=on", "GOFLAGS=-mod=mod"}
-	if b.gopath {
-		modules = []string{"GO111MODULE=off", "GOFLAGS="}
-	}
-	objects := b.objects
-	if objects == "" {
-		objects = filepath.Join(cacheDir(), "build", b.version)
+	settings := goSettings(root, b.version, b.cgo, !b.gopath)
+	if b.objects != "" {
+		settings = append(settings, "GOCACHE="+b.objects)
 	}
 	cmd := exec.Command(filepath.Join(root, "bin", "go"), append(args, b.args...)...)
 	cmd.Dir = b.dir
-	cmd.Env = append(append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local", "GOENV=off", "GOPROXY=off", "GOSUMDB=off",
-		"GOPATH="+filepath.Join(cacheDir(), "gopath"), "GOCACHE="+objects,
-		map[bool]string{false: "CGO_ENABLED=0", true: "CGO_ENABLED=1"}[b.cgo]), modules...)
+	cmd.Env = append(os.Environ(), settings...)
 	must(t, cmd)
 	if err := os.Rename(fresh, kept); err != nil {
 		t.Fatal(err)
