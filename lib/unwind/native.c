@@ -23,6 +23,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "image/eh_frame.h"
+#include "insn/insn.h"
 #include "unwind/unwind_impl.h"
 
 /* Exported by libunwind's remote library, and in no header of it. */
@@ -54,6 +55,7 @@ struct native {
 	/* of the walk at hand: */
 	const struct unwind_memory *mem;
 	const struct dwarf_regs *regs;
+	struct dwarf_regs caller;		/* what regs are for the caller of a function without a table */
 	uint32_t words;				/* left to read in this step */
 	bool in_tables;				/* records are being read, not what functions saved */
 	bool no_memory, no_table;		/* why libunwind was refused something */
@@ -371,18 +373,71 @@ static enum native_end step(struct native *nv, struct steps *s, bool signal_fram
  * At its start libunwind looks for pc itself, also where it is a return address: that is the same
  * function unless the call was its last instruction.
  */
-static bool begins_well(struct native *nv, const struct native_start *start, gaddr_t pc)
+static bool begins_well(struct native *nv, bool returned, gaddr_t pc)
 {
-	return !start->returned || function_start(nv, pc) == function_start(nv, pc - 1);
+	return !returned || function_start(nv, pc) == function_start(nv, pc - 1);
+}
+
+static bool steps_begin(struct native *nv, struct steps *s, bool returned)
+{
+	nv->words = WORDS_MAX;
+	if (unw_init_remote(&s->cursor, nv->space, nv) || !steps_read(s))
+		return false;
+	s->exact = !returned;
+	return begins_well(nv, returned, s->pc);
+}
+
+/* The len bytes of code before pc, by the file. */
+static bool code_before(struct native *nv, gaddr_t pc, uint8_t *bytes, size_t len)
+{
+	const struct mapped_image *m = images_find(nv->images, pc - 1);
+
+	return m && m->image && image_read_some(m->image, pc - len - m->bias, bytes, len) == len;
+}
+
+static bool behind_syscall(struct native *nv, gaddr_t pc)
+{
+	const struct arch *arch = arch_host();
+	uint8_t bytes[sizeof(arch->syscall_insn)];
+
+	return code_before(nv, pc, bytes, arch->syscall_len) && !memcmp(bytes, arch->syscall_insn, arch->syscall_len);
+}
+
+static bool behind_call(struct native *nv, gaddr_t pc)
+{
+	uint8_t bytes[INSN_MAX];
+	struct insn insn;
+
+	return code_before(nv, pc, bytes, sizeof(bytes)) && insn_call_before(bytes, sizeof(bytes), pc, &insn);
+}
+
+/*
+ * Where clone() has made its system call, C libraries leave it without a table: the new thread goes on
+ * at the same place, on an empty stack. The thread that made it still stands on its return address.
+ */
+static enum native_end leave_clone(struct native *nv, struct steps *s)
+{
+	const struct arch *arch = arch_host();
+	unw_word_t above;
+
+	if (s->sp != nv->regs->v[arch->dwarf_sp] || !behind_syscall(nv, s->pc))
+		return NATIVE_NO_TABLE;
+	if (!copied_read(nv->mem, s->sp, &above))
+		return NATIVE_NO_MEMORY;
+	if (!behind_call(nv, above))
+		return nv->regs->v[arch->dwarf_result] ? NATIVE_NO_TABLE : NATIVE_BOTTOM;
+	nv->caller = *nv->regs;
+	nv->caller.v[arch->dwarf_pc] = above;
+	nv->caller.v[arch->dwarf_sp] += arch->min_frame;
+	nv->regs = &nv->caller;
+	return steps_begin(nv, s, true) ? NATIVE_END_COUNT : NATIVE_LOST;
 }
 
 static enum native_end walk(struct native *nv, const struct native_start *start, struct steps *s,
 			    native_is_go *is_go, void *ctx, struct pc_frame *out, size_t cap, size_t *n)
 {
-	nv->words = WORDS_MAX;
-	if (unw_init_remote(&s->cursor, nv->space, nv) || !steps_read(s) || !begins_well(nv, start, s->pc))
+	if (!steps_begin(nv, s, start->returned))
 		return NATIVE_LOST;
-	s->exact = !start->returned;
 	for (;;) {
 		const struct function *f;
 		enum native_end end;
@@ -398,9 +453,8 @@ static enum native_end walk(struct native *nv, const struct native_start *start,
 		/* The kernel's frame was not called: its pc is where the handler returns to. */
 		out[(*n)++] = (struct pc_frame){ .pc = f && f->entry.signal_frame ? s->pc : steps_lookup(s),
 						 .kind = PC_NATIVE };
-		if (!f)
-			return NATIVE_NO_TABLE;
-		end = step(nv, s, f->entry.signal_frame);
+		end = f ? step(nv, s, f->entry.signal_frame) :
+		      *n == 1 && s->exact ? leave_clone(nv, s) : NATIVE_NO_TABLE;
 		if (end != NATIVE_END_COUNT)
 			return end;
 	}

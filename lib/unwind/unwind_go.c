@@ -18,6 +18,7 @@
 enum {
 	SIGNALS_MAX = 2,	/* a handler can be interrupted itself, hardly more often */
 	STACK_ALIGN = 8,
+	C_STACK_ALIGN = 16,	/* what C wants of sp at a call */
 	/* The interrupted registers in the kernel's signal frame, from the ucontext on. */
 	UCONTEXT_SP = 160, UCONTEXT_PC = 168,
 };
@@ -137,16 +138,42 @@ static bool step_return(struct walk *w, const struct go_func *f, gaddr_t pc, enu
 }
 
 /*
+ * Called on a thread's own stack (that is how the runtime makes threads through C) asmcgocall stays
+ * there: it makes room, aligns sp, and keeps the old one below a zero, which stands where it keeps g
+ * when it switches. Puts that sp into w->at; false: not so.
+ */
+static bool back_on_thread(struct walk *w)
+{
+	static const struct { uint8_t room, at; } rows[] = { { 64, 40 }, { 16, 0 } };	/* up to Go 1.21; since */
+	uint64_t old, g;
+
+	if (w->at.hi || w->at.kind != PC_RETURN)
+		return false;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		gaddr_t kept = w->at.sp + rows[i].at;
+
+		if (walk_read(w, kept, &old) && walk_read(w, kept + sizeof(old), &g) && !g &&
+		    old - w->at.sp - rows[i].room < C_STACK_ALIGN) {
+			w->at.sp = old;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
  * The end of the thread's own stack: its frame was called on the goroutine's. When that goroutine
  * has been put aside, nothing is missing. systemstack saved a pc inside systemstack_switch, which
  * stands for the same call and is left out.
  */
-static bool step_switch(struct walk *w, unsigned int traits)
+static bool step_switch(struct walk *w, const struct go_func *f, gaddr_t pc, unsigned int traits)
 {
 	struct go_func to;
 
 	if (traits & ROLE_PARKS && (w->start->between || w->scheduled))
 		return walk_end(w, UNWIND_COMPLETE);
+	if (f->role == GO_FUNC_ASMCGOCALL && back_on_thread(w))
+		return step_return(w, f, pc, PC_RETURN);
 	if (!walk_can_jump(w))
 		return walk_end(w, UNWIND_SPWRITE);
 	walk_jump(w);
@@ -250,7 +277,7 @@ static bool spwrite_passes(struct walk *w, const struct go_func *f, unsigned int
 static bool step_spwrite(struct walk *w, const struct go_func *f, gaddr_t pc, unsigned int traits)
 {
 	if (traits & ROLE_SWITCH)
-		return step_switch(w, traits);
+		return step_switch(w, f, pc, traits);
 	if (w->first && f->role == GO_FUNC_GOGO)
 		return step_gogo(w, f, pc);
 	if (w->first && is_clone(w, f))

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -306,6 +307,50 @@ static void test_returned(void **state)
 	close_world(&w);
 }
 
+/* Behind the system call of the C library's clone. */
+static gaddr_t behind_clone(void)
+{
+	const struct arch *arch = arch_host();
+	const uint8_t *code = dlsym(RTLD_DEFAULT, "clone");
+
+	assert_non_null(code);
+	code = memmem(code, 256, arch->syscall_insn, arch->syscall_len);
+	assert_non_null(code);
+	return (uintptr_t)code + arch->syscall_len;
+}
+
+/* Who has called clone stands on the return address; who was made by it, on nothing that was called. */
+static void test_clone(void **state)
+{
+	const struct arch *arch = arch_host();
+	struct world w = open_world();
+	gaddr_t pc = behind_clone(), sp;
+	struct result r;
+
+	(void)state;
+	calls_look();
+	for (uint32_t i = 0; i < arch->dwarf_n; i++)
+		memcpy(&place.start.regs.v[i], (uint8_t *)&kept + arch->dwarf_ucontext[i], sizeof(uint64_t));
+	sp = place.start.regs.v[arch->dwarf_sp] -= arch->min_frame;
+	place.start.regs.v[arch->dwarf_pc] = pc;
+	place.start.regs.v[arch->dwarf_result] = 0;
+	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_BOTTOM);
+	assert_int_equal(r.n, place.n_oracle);
+	assert_int_equal(r.v[0].pc, pc);
+	expect_oracle(&r, r.n);
+	/* A new thread's stack, and a call that has failed on one of unknown make. */
+	memset(place.stack + (sp - place.view.low), 0, sizeof(sp));
+	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_BOTTOM);
+	assert_int_equal(r.n, 1);
+	place.start.regs.v[arch->dwarf_result] = 1234;
+	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
+	assert_int_equal(r.n, 1);
+	place.view.len = 0;
+	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_MEMORY);
+	assert_int_equal(r.n, 1);
+	close_world(&w);
+}
+
 /* Code without a table, or in no image at all. */
 static void test_no_table(void **state)
 {
@@ -504,6 +549,7 @@ int main(void)
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_reaches_go),
 		cmocka_unit_test(test_returned),
+		cmocka_unit_test(test_clone),
 		cmocka_unit_test(test_no_table),
 		cmocka_unit_test(test_refresh),
 		cmocka_unit_test(test_damaged_tables),

@@ -82,6 +82,48 @@ static void test_not_switched_yet(void **state)
 	}
 }
 
+/*
+ * Called on the thread's own stack asmcgocall stays there: the sp from before it moved stands `at`
+ * words above the return from C, a zero behind it.
+ */
+static void test_c_on_the_thread(void **state)
+{
+	static const struct { uint32_t at, old; } rows[] = { { 0, 2 }, { 0, 3 }, { 5, 8 }, { 5, 9 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct walk_fake w;
+		uint32_t sp = 15, old = sp + rows[i].old;
+
+		build(&w, "runtime.asmcgocall", WALK_LEAF, 12);
+		w.m[sp] = 7;
+		w.m[sp + 1] = 7;
+		w.m[sp + rows[i].at] = walk_m(old);
+		w.m[sp + rows[i].at + 1] = 0;
+		walk_put_m(&w, old, WALK_MID, 20);
+		walk_put_m(&w, old + 3, "runtime.mstart", 4);
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 4);
+		walk_frame(&w, 1, "runtime.asmcgocall", 8, PC_RETURN);
+		walk_frame(&w, 2, WALK_MID, 20, PC_RETURN);
+		walk_frame(&w, 3, "runtime.mstart", 4, PC_RETURN);
+		/* What stands there is no such sp, or a g: it came from the goroutine's stack. */
+		w.m[sp + rows[i].at] = walk_m(old) + 16;
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		walk_frame(&w, 2, WALK_LEAF, 12, PC_RETURN);
+		w.m[sp + rows[i].at] = walk_m(old) - 16;
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		w.m[sp + rows[i].at] = walk_m(old);
+		w.m[sp + rows[i].at + 1] = WALK_G_LO;
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		walk_frame(&w, 2, WALK_LEAF, 12, PC_RETURN);
+		/* It was not copied. */
+		w.m[sp + rows[i].at + 1] = 0;
+		w.views[1].len = 8 * (sp + rows[i].at + 1);
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		walk_teardown(&w);
+	}
+}
+
 static void test_no_goroutine(void **state)
 {
 	struct walk_fake w;
@@ -355,6 +397,7 @@ int main(void)
 		cmocka_unit_test(test_systemstack),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_not_switched_yet),
+		cmocka_unit_test(test_c_on_the_thread),
 		cmocka_unit_test(test_no_goroutine),
 		cmocka_unit_test(test_vdso_caller),
 		cmocka_unit_test(test_scheduler_ran),
