@@ -24,9 +24,9 @@
 #include "sample/sample_impl.h"
 
 enum {
-	BATCH_JOBS = 8,
-	RETRY_JOBS = 4,		/* those that have moved once: smaller batches, shorter windows */
-	COUNTER_NS = 256 * 100,		/* no goroutine leaves its thread 256 times in that */
+	BATCH_JOBS = 4,
+	RETRY_JOBS = 2,		/* those that have moved once: smaller batches, shorter windows */
+	COUNTER_NS = 256 * 40,		/* no goroutine leaves its thread 256 times in that */
 	BATCH_BYTES = 1 << 20,
 	BYTES_PER_FRAME = 256,		/* of stack, more than most have */
 	WHOLE_BYTES = 64 << 20,
@@ -394,23 +394,25 @@ static struct error *read_long(struct stack_reader *sr, const struct run *run, c
 	const struct reader *r = run->r;
 	struct walked first = { .frames = sr->frames }, second = { .frames = sr->again };
 	uint64_t most = most_bytes(sr), used = used_bytes(start), begin = reader_now(r);
-	struct header before, after;
-	bool twice;
+	struct header before, after, last;
+	bool proven;
 	struct error *err = read_header(r, job, &before);
 
 	sr->long_bytes += used < most ? used : STACK_BATCH_MAX;
 	if (!err)
 		err = deep_walk(r, start, most, sr->buffer, first.frames, sr->depth, &first.n, &first.end);
-	call_between(run, job);
-	twice = !counter_holds(sr, r, &job->look) || reader_now(r) - begin >= COUNTER_NS;
-	if (!err && twice)
-		err = deep_walk(r, start, most, sr->buffer, second.frames, sr->depth, &second.n, &second.end);
 	if (!err)
 		err = read_header(r, job, &after);
+	proven = counter_holds(sr, r, &job->look) && reader_now(r) - begin < COUNTER_NS;
+	call_between(run, job);
+	if (!err && !proven)
+		err = deep_walk(r, start, most, sr->buffer, second.frames, sr->depth, &second.n, &second.end);
+	if (!err)
+		err = read_header(r, job, &last);
 	if (!err)
 		err = still_there(r);
 	if (!err && header_holds(r, job, &before) && header_holds(r, job, &after) &&
-	    (!twice || stood_still(sr, r, &first, &second)))
+	    header_holds(r, job, &last) && (proven || stood_still(sr, r, &first, &second)))
 		accept_stack(&first, res);
 	return err;
 }
