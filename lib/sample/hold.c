@@ -313,28 +313,76 @@ bool hold_read_mark(const struct hold_plan *plan, const struct capture *c, uint6
 	return true;
 }
 
+/* An m and its current goroutine. */
+struct owned {
+	gaddr_t at;		/* 0: none is known */
+	struct m_look m;
+	bool has_g;
+	struct g_look g;
+};
+
+/* The m at `at`, of which all bytes stand at the note's begin, and its goroutine. */
+static struct owned parse_owned(const struct target *t, const struct hold_plan *plan, struct capture *c, gaddr_t at,
+				gaddr_t guess, struct span *g)
+{
+	struct owned o = { .at = at };
+
+	m_parse(&plan->layout, at, c->note, &o.m);
+	o.has_g = read_curg(t, plan, &o.m, guess, g);
+	if (o.has_g)
+		g_parse(&plan->layout, o.m.curg, g->buf, &o.g);
+	return o;
+}
+
 /*
- * The m that is the thread's now: the one it was thought to have, of which `done` bytes have come into
- * the note, or another, which replaces it there. 0: none is known.
+ * Does the thread hold this m? Up to Go 1.20 one that was given back still names the last thread that had
+ * it, until another takes it; its goroutine, which stays with it, is dead meanwhile.
  */
-static gaddr_t own_m(const struct target *t, const struct hold_plan *plan, const struct capture_request *rq,
-		     struct capture *c, size_t done, struct m_look *ret)
+static bool is_held(const struct m_look *m, const struct g_look *curg)
+{
+	return !(curg && curg->m == m->m && (curg->status == G_DEAD || curg->status == G_DEADEXTRA));
+}
+
+static bool is_its_own(const struct owned *o, uint64_t procid)
+{
+	return o->at && (!procid || o->m.procid == procid) && is_held(&o->m, o->has_g ? &o->g : NULL);
+}
+
+/* The m that is the thread's now, among those that wander; it replaces in the note what was there. */
+static struct owned find_wandering(const struct target *t, const struct hold_plan *plan, struct capture *c,
+				   uint64_t procid, struct span *g)
+{
+	gaddr_t ms[WANDERING_MAX];
+	size_t n = wandering_find(plan->wandering, t, &plan->layout, procid, ms);
+
+	for (size_t i = 0; i < n; i++) {
+		struct span s = { .addr = ms[i], .buf = c->note, .len = plan->m_span };
+		struct owned o;
+
+		if (target_read_v(t, &s, 1) || s.done != s.len)
+			continue;
+		o = parse_owned(t, plan, c, ms[i], 0, g);
+		if (is_its_own(&o, procid))
+			return o;
+	}
+	return (struct owned){ .at = 0 };
+}
+
+/* The thread's m: the one it was thought to have, of which `done` bytes have come into the note, or another. */
+static struct owned own_m(const struct target *t, const struct hold_plan *plan, const struct capture_request *rq,
+			  struct capture *c, size_t done, struct span *g)
 {
 	uint64_t procid = rq->hint[HINT_PROCID];
-	gaddr_t at = rq->hint[HINT_M];
-	struct span s = { .buf = c->note, .len = plan->m_span };
+	struct owned o = { .at = 0 };
 
-	if (!at || done != plan->m_span)
-		return 0;
-	m_parse(&plan->layout, at, c->note, ret);
-	if (!procid || ret->procid == procid)
-		return at;
-	at = plan->wandering ? wandering_find(plan->wandering, t, &plan->layout, procid) : 0;
-	s.addr = at;
-	if (!at || target_read_v(t, &s, 1) || s.done != s.len)
-		return 0;
-	m_parse(&plan->layout, at, c->note, ret);
-	return ret->procid == procid ? at : 0;
+	if (!rq->hint[HINT_M] || done != plan->m_span)
+		return o;
+	o = parse_owned(t, plan, c, rq->hint[HINT_M], rq->hint[HINT_G], g);
+	if (is_its_own(&o, procid))
+		return o;
+	if (!plan->wandering || !procid)
+		return (struct owned){ .at = 0 };
+	return find_wandering(t, plan, c, procid, g);
 }
 
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
@@ -345,31 +393,24 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 		{ .addr = rq->hint[HINT_M], .buf = c->note, .len = plan->m_span },
 		{ .addr = rq->hint[HINT_G], .buf = c->note + plan->m_span, .len = plan->g_span },
 	};
-	struct m_look m;
-	struct g_look g;
-	gaddr_t at;
+	struct owned own;
 
 	note_word(c, NOTED_CALLBACKS, 0);
 	if (plan->m_span + plan->g_span + 3 * sizeof(uint64_t) > sizeof(c->note) ||
 	    target_read_v(t, v, !rq->hint[HINT_M] ? 1 : rq->hint[HINT_G] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);
-	at = own_m(t, plan, rq, c, v[1].done, &m);
-	if (!at) {
+	own = own_m(t, plan, rq, c, v[1].done, &v[2]);
+	if (!own.at) {
 		if (plan->native && v[0].done == FIRST_BYTES)
 			copy_rest(t, c, c->regs.sp + HOLD_STACK_BYTES);
 		return;
 	}
-	c->note_len = plan->m_span;
-	note_word(c, NOTED_M, at);
-	if (read_curg(t, plan, &m, rq->hint[HINT_G], &v[2])) {
-		c->note_len += plan->g_span;
-		g_parse(&plan->layout, m.curg, v[2].buf, &g);
-		copy_stacks(t, plan, c, &m, &g);
-		note_labels(t, plan, c, &g);
-	} else {
-		copy_stacks(t, plan, c, &m, NULL);
-	}
+	note_word(c, NOTED_M, own.at);
+	c->note_len = plan->m_span + (own.has_g ? plan->g_span : 0);
+	copy_stacks(t, plan, c, &own.m, own.has_g ? &own.g : NULL);
+	if (own.has_g)
+		note_labels(t, plan, c, &own.g);
 }
 
 bool hold_read(const struct hold_plan *plan, const struct capture *c, const struct thread *th,
@@ -383,6 +424,8 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 		return false;
 	if (m->curg && c->note_len >= plan->m_span + plan->g_span) {
 		g_parse(&plan->layout, m->curg, c->note + plan->m_span, curg);
+		if (!is_held(m, curg))
+			return false;
 		/* Between two goroutines m.curg may be one that has left already: the g tells. */
 		*has_curg = curg->goid != 0 && curg->m == m->m;
 		curg->t_before = c->t_arrived;

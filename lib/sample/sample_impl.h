@@ -165,9 +165,9 @@ void wandering_init(struct wandering *w);
 void wandering_deinit(struct wandering *w);
 /* What a walk saw: m belongs to this thread. */
 struct error *wandering_note(struct wandering *w, gaddr_t m, uint64_t procid);
-/* The one of them that belongs to this thread now, 0: none does. May run in another thread than the rest. */
-gaddr_t wandering_find(const struct wandering *w, const struct target *t, const struct go_layout *l,
-		       uint64_t procid);
+/* Those that name this thread now; how many. May run in another thread than the rest. */
+size_t wandering_find(const struct wandering *w, const struct target *t, const struct go_layout *l,
+		      uint64_t procid, gaddr_t ret[WANDERING_MAX]);
 
 /* ---- hold.c ---- */
 
@@ -191,7 +191,7 @@ void hold_hook(void *plan, const struct target *t, const struct capture_request 
 struct thread;
 /*
  * What the hook left in the note; m->m need not be th->m any more. False: no m, or one that is not this
- * thread's (procid differs).
+ * thread's (procid differs, or it was given back).
  */
 bool hold_read(const struct hold_plan *plan, const struct capture *c, const struct thread *th,
 	       struct m_look *m, struct g_look *curg, bool *has_curg);

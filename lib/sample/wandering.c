@@ -6,7 +6,7 @@
  *
  * The sampler's thread notes them, hooks in the tracer's thread ask: each entry is one word, and
  * whoever takes it asks the m itself (its procid). Up to Go 1.20 an m that was given back keeps the id
- * of its last thread, so two may name one thread; the first that does is taken.
+ * of its last thread, so several may name one thread: hold.c tells which of them it still has.
  *
  * Upstream: src/runtime/proc.go (needm, dropm, getExtraM), os_linux.go (minit).
  */
@@ -43,14 +43,14 @@ struct error *wandering_note(struct wandering *w, gaddr_t m, uint64_t procid)
 	return map64_put(&w->procids, m, (uint32_t)procid);
 }
 
-gaddr_t wandering_find(const struct wandering *w, const struct target *t, const struct go_layout *l,
-		       uint64_t procid)
+size_t wandering_find(const struct wandering *w, const struct target *t, const struct go_layout *l,
+		      uint64_t procid, gaddr_t ret[WANDERING_MAX])
 {
 	const struct go_field_at *at = &l->f[GO_M_PROCID];
 	struct span v[WANDERING_MAX];
 	gaddr_t m[WANDERING_MAX];
 	uint64_t id[WANDERING_MAX];
-	size_t n = 0;
+	size_t n = 0, found = 0;
 
 	for (size_t i = 0; i < WANDERING_MAX; i++) {
 		m[n] = atomic_load_explicit(&w->v[i], memory_order_relaxed);
@@ -63,6 +63,6 @@ gaddr_t wandering_find(const struct wandering *w, const struct target *t, const 
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		if (v[i].done == v[i].len && id[i] == procid)
-			return m[i];
-	return 0;
+			ret[found++] = m[i];
+	return found;
 }

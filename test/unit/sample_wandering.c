@@ -31,6 +31,11 @@ static gaddr_t m_at(int i)
 	return MS + (gaddr_t)i * M_STEP;
 }
 
+static gaddr_t g_of(int m)
+{
+	return G + (gaddr_t)m * M_STEP;
+}
+
 static void put(struct world *w, gaddr_t at, enum go_field f, uint64_t value)
 {
 	target_fake_poke(w->target, at + w->layout.f[f].offset, &value, w->layout.f[f].size);
@@ -40,8 +45,15 @@ static void put(struct world *w, gaddr_t at, enum go_field f, uint64_t value)
 static void give(struct world *w, int m, uint64_t procid)
 {
 	put(w, m_at(m), GO_M_PROCID, procid);
-	put(w, m_at(m), GO_M_CURG, G);
-	put(w, G, GO_G_M, m_at(m));
+	put(w, m_at(m), GO_M_CURG, g_of(m));
+	put(w, g_of(m), GO_G_M, m_at(m));
+	put(w, g_of(m), GO_G_ATOMICSTATUS, G_RUNNING);
+}
+
+/* It takes it back: the goroutine, which stays with the m, is dead. Up to Go 1.20 so does the thread's id. */
+static void take_back(struct world *w, int m)
+{
+	put(w, g_of(m), GO_G_ATOMICSTATUS, G_DEAD);
 }
 
 /* A walk over all ms that saw it there. */
@@ -59,11 +71,13 @@ static int setup(void **state)
 	assert_null(target_fake_create(&w->target));
 	assert_true(go_layout_row(MINOR, &w->layout));
 	target_fake_add(w->target, MS, NULL, N_MS * M_STEP);
-	target_fake_add(w->target, G, NULL, 4096);
+	target_fake_add(w->target, G, NULL, N_MS * M_STEP);
 	target_fake_add(w->target, STACK, NULL, STACK_SIZE);
-	put(w, G, GO_G_STACK_LO, STACK);
-	put(w, G, GO_G_STACK_HI, STACK + STACK_SIZE);
-	put(w, G, GO_G_GOID, 18);
+	for (int i = 0; i < N_MS; i++) {
+		put(w, g_of(i), GO_G_STACK_LO, STACK);
+		put(w, g_of(i), GO_G_STACK_HI, STACK + STACK_SIZE);
+		put(w, g_of(i), GO_G_GOID, 18 + (uint64_t)i);
+	}
 	r = (struct reader){ .layout = &w->layout, .g_span = g_span(&w->layout), .m_span = m_span(&w->layout),
 			     .goroutines = true };
 	w->plan = hold_plan_make(&r, false);
@@ -85,7 +99,11 @@ static int teardown(void **state)
 
 static gaddr_t find(const struct world *w, uint64_t procid)
 {
-	return wandering_find(&w->wandering, w->target, &w->layout, procid);
+	gaddr_t v[WANDERING_MAX];
+	size_t n = wandering_find(&w->wandering, w->target, &w->layout, procid, v);
+
+	assert_true(n <= 1);
+	return n ? v[0] : 0;
 }
 
 static void one_that_stays_is_not_asked(void **state)
@@ -153,7 +171,40 @@ static void held_thread_has_the_m_of_now(void **state)
 	assert_true(hold(w, &m, &g, &has_g));
 	assert_int_equal(m.m, m_at(1));
 	assert_true(has_g);
-	assert_int_equal(g.goid, 18);
+	assert_int_equal(g.goid, 19);
+}
+
+/* Of those that name the thread only one is still its own, if any: the one whose goroutine is alive. */
+static void held_thread_has_no_m_that_was_given_back(void **state)
+{
+	struct world *w = *state;
+	struct m_look m;
+	struct g_look g;
+	bool has_g;
+
+	for (int i = 0; i < 3; i++) {
+		give_and_note(w, i, OTHER);
+		give_and_note(w, i, TID);
+	}
+	for (int own = 0; own < 3; own++) {
+		for (int i = 0; i < 3; i++)
+			if (i == own)
+				give(w, i, TID);
+			else
+				take_back(w, i);
+		assert_true(hold(w, &m, &g, &has_g));
+		assert_int_equal(m.m, m_at(own));
+		assert_true(has_g);
+		assert_int_equal(g.goid, 18 + own);
+		take_back(w, own);
+		assert_false(hold(w, &m, &g, &has_g));
+		assert_false(has_g);
+	}
+	/* It has no other, and runs no goroutine: a scheduler. */
+	put(w, m_at(2), GO_M_CURG, 0);
+	assert_true(hold(w, &m, &g, &has_g));
+	assert_int_equal(m.m, m_at(2));
+	assert_false(has_g);
 }
 
 static void held_thread_whose_m_is_anothers_has_none(void **state)
@@ -180,6 +231,7 @@ int main(void)
 		T(one_that_has_moved_is_asked_whose_it_is),
 		T(of_too_many_the_newest_are_asked),
 		T(held_thread_has_the_m_of_now),
+		T(held_thread_has_no_m_that_was_given_back),
 		T(held_thread_whose_m_is_anothers_has_none),
 	};
 
