@@ -336,11 +336,13 @@ static struct owned parse_owned(const struct target *t, const struct hold_plan *
 
 /*
  * Does the thread hold this m? Up to Go 1.20 one that was given back still names the last thread that had
- * it, until another takes it; its goroutine, which stays with it, is dead meanwhile.
+ * it, until another takes it; its goroutine, which stays with it and has no start function, is dead
+ * meanwhile. (Any other one that is dead is about to leave its m.)
  */
 static bool is_held(const struct m_look *m, const struct g_look *curg)
 {
-	return !(curg && curg->m == m->m && (curg->status == G_DEAD || curg->status == G_DEADEXTRA));
+	return !curg || curg->m != m->m || curg->startpc ||
+	       (curg->status != G_DEAD && curg->status != G_DEADEXTRA);
 }
 
 static bool is_its_own(const struct owned *o, uint64_t procid)

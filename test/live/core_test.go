@@ -78,6 +78,7 @@ func sameText(t testing.TB, what, live, core string) {
 // Shows: the core of a stopped process gives the very text that the process gives, running goroutines and labels
 // included; and the process is as it was.
 func TestCoreOfStopped(t *testing.T) {
+	t.Parallel()
 	tool := maker(t)
 	for i, c := range []struct{ target, holds string }{
 		{"names", "names.park("}, {"labels", "{route: /r1, "}, {"busy", "busy.work("}, {"lockos", "lockos.lockedSpin("},
@@ -153,6 +154,7 @@ func kernelCore(t testing.TB, f func(p *process), path string, args ...string) s
 // Shows: a core that the kernel writes when a Go program crashes holds every goroutine that rested as the runtime
 // itself told it before, and those that ran with their stacks.
 func TestCoreByKernel(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		target, runs string
 		least        int

@@ -199,6 +199,7 @@ func checkComplete(t testing.TB, p *profile) {
 // Shows: stacks stay whole where they are hard to read (in the vDSO, while they are moved, on the system stack, under
 // signals), and the program is as it was: exit status, nothing lost, nothing bad.
 func TestHardStacks(t *testing.T) {
+	t.Parallel()
 	d := lasting(10*time.Second, 4*time.Second)
 	for i, c := range []struct {
 		target string

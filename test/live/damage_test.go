@@ -296,6 +296,7 @@ func bounded(t *testing.T, limit time.Duration, args ...string) (int, string) {
 // Shows: whatever is damaged, goprof neither crashes nor hangs nor takes much memory, and it says something. Programs that
 // the kernel still runs and whose tables are whole are profiled as if nothing were.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	builds := []string{"1.19-plain", "1.26-plain"}
 	if testing.Short() {
 		builds = builds[1:]

@@ -84,6 +84,7 @@ func deepBuilds() []string {
 
 // Shows: a recursion of a thousand calls is whole at --depth 4096, parked and in a system call, down to the last frame.
 func TestDeepWhole(t *testing.T) {
+	t.Parallel()
 	each(t, deepBuilds(), false, func(t *testing.T, build string) {
 		for _, leaf := range []string{"parked", "blocked"} {
 			p := startTarget(t, build, "deep", "-n", "1000", "-leaf", leaf, "-dur", "1m")

@@ -37,6 +37,7 @@ func (g *goroutine) parked() bool { return g.state != "running" && g.state != "r
 // functions with inlined ones and generic arguments, file and line, offset, creator and its goroutine. The dump of
 // goprof lies between two of the target; goroutines that are the same in both must be the same in it.
 func TestDump(t *testing.T) {
+	t.Parallel()
 	builds := allBuilds
 	if !testing.Short() {
 		builds = append(builds, moreBuilds()...)

@@ -16,6 +16,7 @@ var pieBuilds = []string{"1.19-pie-sw", "1.26-pie-sw"}
 
 // Shows: the program's file is the one that runs, whatever its name leads to by now, and whatever else of it is mapped.
 func TestFoundInFile(t *testing.T) {
+	t.Parallel()
 	memfd := cHost(t, "memfd")
 	mapself := cHost(t, "mapself", "-shared", "-fPIC")
 	for _, c := range []struct {
@@ -125,6 +126,7 @@ func TestFoundInMemory(t *testing.T) {
 // Shows: Go in libraries of a program in C: one is found, of two the user has to choose, and the one that was chosen has
 // nothing of the other.
 func TestFoundInLibraries(t *testing.T) {
+	t.Parallel()
 	host := cHost(t, "cshared", "-ldl")
 	each(t, versions, false, func(t *testing.T, version string) {
 		dir := t.TempDir()
@@ -194,6 +196,7 @@ func TestFoundInLibraries(t *testing.T) {
 
 // Shows: functions of plugins have names, of one that comes while goprof looks, too.
 func TestPlugins(t *testing.T) {
+	t.Parallel()
 	each(t, versions, false, func(t *testing.T, version string) {
 		dir := t.TempDir()
 		must(t, exec.Command("cp", "-r", hostSource("plugin")+"/.", dir))

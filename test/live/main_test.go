@@ -112,9 +112,11 @@ func TestMain(m *testing.M) {
 			syscall.CloseOnExec(fd)
 		}
 	}
-	// Under nohup: the children of these tests are not to inherit that. Goprof and its targets respect it.
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// Under nohup or behind an &: the children of these tests are not to inherit that. Goprof and its targets respect it.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	for _, name := range []string{"SENTRY_DSN", "SENTRY_RELEASE", "SENTRY_ENVIRONMENT"} {
 		os.Unsetenv(name) // nothing may be sent, and nothing of this machine may change a result

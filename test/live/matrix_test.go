@@ -126,6 +126,25 @@ func matrixDump(t *testing.T, build string) {
 	}
 }
 
+// Shows: the same for programs that other linkers have put together.
+func TestLinkers(t *testing.T) {
+	t.Parallel()
+	var builds []string
+	for _, version := range []string{"1.26", "1.19"} {
+		for _, form := range []string{"lld-pie-sw", "lld", "mold-pie-sw", "mold", "gold-pie-sw", "gold"} {
+			builds = append(builds, version+"-"+form)
+		}
+	}
+	each(t, inTurn(0, builds...), false, func(t *testing.T, build string) {
+		version, form, _ := strings.Cut(build, "-")
+		buildMatrix(t, version, []string{form})
+		matrixDump(t, build)
+		if !strings.HasSuffix(form, "sw") {
+			matrixGlobals(t, build)
+		}
+	})
+}
+
 // labelOracle makes sure that the runtime's own profile tells the labels that the target has set.
 func labelOracle(t *testing.T, truth string) {
 	t.Helper()

@@ -140,6 +140,7 @@ func checkNative(t testing.TB, p *profile, build string) {
 
 // Shows: threads that C made, with and without calls into Go, down to their first function, under their own names.
 func TestNativeThreads(t *testing.T) {
+	t.Parallel()
 	each(t, inTurn(0, "1.19-cgo", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-threads", "-dur", "5m")
 		defer p.quit()
@@ -166,6 +167,7 @@ func TestNativeThreads(t *testing.T) {
 
 // Shows: C -> Go -> C -> Go -> C, each stretch of C between the Go code that called it and the Go code it called.
 func TestNativeNest(t *testing.T) {
+	t.Parallel()
 	each(t, inTurn(2, "1.19-cgo", "1.26-cgo", "1.26-cgo-sw"), false, func(t *testing.T, build string) {
 		const depth = 5
 		p := startTarget(t, build, "cgo", "-nest", fmt.Sprint(depth), "-dur", "5m")
@@ -188,6 +190,7 @@ func TestNativeNest(t *testing.T) {
 
 // Shows: a handler in C and what it interrupted, be that C or Go.
 func TestNativeSignal(t *testing.T) {
+	t.Parallel()
 	each(t, inTurn(0, "1.19-cgo", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-signal", "-dur", "5m")
 		defer p.quit()
@@ -207,6 +210,7 @@ func TestNativeSignal(t *testing.T) {
 
 // Shows: the C library and the vDSO have names, though the program is stripped.
 func TestNativeLibrary(t *testing.T) {
+	t.Parallel()
 	each(t, inTurn(0, "1.19-cgo-sw", "1.26-cgo"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-vdso", "-dur", "5m")
 		defer p.quit()
@@ -223,6 +227,7 @@ func TestNativeLibrary(t *testing.T) {
 
 // Shows: pprof files list the images with their build ids.
 func TestNativeMappings(t *testing.T) {
+	t.Parallel()
 	p := startTarget(t, "1.26-cgo-sw", "cgo", "-vdso", "-dur", "5m")
 	defer p.quit()
 	r := attach(t, p.pid, 5*time.Second)
@@ -243,6 +248,7 @@ func TestNativeMappings(t *testing.T) {
 
 // Shows: --no-native leaves one mark for C, and the Go part as it was.
 func TestNoNative(t *testing.T) {
+	t.Parallel()
 	p := startTarget(t, "1.26-cgo", "cgo", "-callback", "-dur", "5m")
 	defer p.quit()
 	prof := attach(t, p.pid, 6*time.Second, "--no-native").profile()

@@ -107,6 +107,7 @@ func runSwitches(t *testing.T, build, kind string, d time.Duration, looks int64,
 // Shows: a signal each millisecond, while the thread is in Go code, on the system stack, in the scheduler, in the
 // vDSO, in a system call: its handler goes on to what it interrupted, and that to its root.
 func TestInterruptedSwitches(t *testing.T) {
+	t.Parallel()
 	for kind, chains := range map[string][]chain{
 		"callers":   {in("switches", "callers", "descend", "askCallers")},
 		"gosched":   {in("switches", "yields")},
@@ -125,6 +126,7 @@ func TestInterruptedSwitches(t *testing.T) {
 
 // Shows: each kind of switch, each in a program that does little else.
 func TestSwitches(t *testing.T) {
+	t.Parallel()
 	d := lasting(4*time.Second, 1500*time.Millisecond)
 	for i, c := range []struct {
 		kind   string
@@ -205,6 +207,7 @@ func checkRoots(t testing.TB, p *profile, most float64) {
 // Shows: Go that calls C that calls Go, three times over: all Go parts stand in order, with threads made by C, with
 // panics that cross all of it, and with a signal each millisecond wherever the thread is.
 func TestNested(t *testing.T) {
+	t.Parallel()
 	d := lasting(4*time.Second, 2*time.Second)
 	builds := []string{"1.19-cgo-sw", "1.26-cgo-sw"}
 	whole := in("nested", "bottom", "goThree", "three", "goTwo", "two", "goOne", "one", "worker")
@@ -250,6 +253,7 @@ func TestNested(t *testing.T) {
 // Shows: stacks that grow, looked at a thousand times a second: what moves a stack, on the system stack, belongs to the
 // function whose stack it is.
 func TestGrowingStacks(t *testing.T) {
+	t.Parallel()
 	d := lasting(5*time.Second, 3*time.Second)
 	each(t, someBuilds(), false, func(t *testing.T, build string) {
 		r, status := run(t, d+time.Minute, "--rate", "1000", "--depth", "2000", target(build), "growstack", "-dur", d.String())
@@ -308,6 +312,7 @@ func TestClockOnce(t *testing.T) {
 
 // Shows: a signal handler, on its own stack, goes on to what it interrupted: Go code, the scheduler, a system call.
 func TestSignalHandlers(t *testing.T) {
+	t.Parallel()
 	d := lasting(5*time.Second, 3*time.Second)
 	each(t, someBuilds(), false, func(t *testing.T, build string) {
 		r, status := run(t, d+time.Minute, "--rate", "500", target(build), "signals", "-dur", d.String())
@@ -337,6 +342,7 @@ func TestSignalHandlers(t *testing.T) {
 
 // Shows: goroutines that are tied to their threads, one of which ends with its thread each second.
 func TestLockedThreads(t *testing.T) {
+	t.Parallel()
 	each(t, eachVersion, false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "lockos", "-dur", "1m")
 		r := attach(t, p.pid, 3*time.Second)
@@ -362,6 +368,7 @@ func TestLockedThreads(t *testing.T) {
 // Shows: stacks that are hard to walk, parked: a frame of a megabyte, 800 bytes of arguments, deferred calls during a
 // panic and during Goexit, wrappers, coroutines. They are those of the runtime's own traceback.
 func TestHardFrames(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		target string
 		since  int

@@ -76,13 +76,17 @@ type goBuild struct {
 	cgo     bool
 	objects string // GOCACHE; "": the version's own
 	args    []string
+	placed  bool // where the sources are is part of the program, and matters
 }
 
 // kept is where the program is, or will be, in the cache.
 func (b goBuild) kept(t testing.TB) string {
 	t.Helper()
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s %v %v %q\n", goroot(t, b.version), b.version, b.gopath, b.cgo, b.args)
+	sum, place := sha256.New(), ""
+	if b.placed {
+		place = b.dir
+	}
+	fmt.Fprintf(sum, "%s %s %v %v %q %q\n", goroot(t, b.version), b.version, b.gopath, b.cgo, b.args, place)
 	add := func(path string) error {
 		text, err := os.ReadFile(path)
 		fmt.Fprintf(sum, "%q %d\n%s", strings.TrimPrefix(path, b.dir), len(text), text)
@@ -177,6 +181,6 @@ func twin(t testing.TB, build string) string {
 		args = append(args, "-buildmode=pie")
 	}
 	cgo := strings.HasPrefix(form, "cgo")
-	goBuild{version: version, dir: filepath.Join(rootDir, "test", "targets"), modfile: modfile, cgo: cgo, args: append(args, ".")}.into(t, out)
+	goBuild{version: version, dir: filepath.Join(rootDir, "test", "targets"), modfile: modfile, cgo: cgo, args: append(args, "."), placed: true}.into(t, out)
 	return out
 }

@@ -172,6 +172,7 @@ func TestUnknownVersion(t *testing.T) {
 
 // Shows: wait reasons, inlined calls, wrappers and generic functions of an unknown version are told as the runtime does.
 func TestUnknownVersionNames(t *testing.T) {
+	t.Parallel()
 	for target, least := range map[string]int{"names": 16, "waitreasons": 200, "generics": 9} {
 		target, least := target, least
 		t.Run(target, func(t *testing.T) {

@@ -174,6 +174,22 @@ static void held_thread_has_the_m_of_now(void **state)
 	assert_int_equal(g.goid, 19);
 }
 
+/* A goroutine of Go's own that has just ended is still there; its thread keeps its m in any case. */
+static void held_thread_has_its_m_while_its_goroutine_ends(void **state)
+{
+	struct world *w = *state;
+	struct m_look m;
+	struct g_look g;
+	bool has_g;
+
+	give_and_note(w, 0, TID);
+	put(w, g_of(0), GO_G_STARTPC, 0x401000);
+	take_back(w, 0);
+	assert_true(hold(w, &m, &g, &has_g));
+	assert_int_equal(m.m, m_at(0));
+	assert_true(has_g);
+}
+
 /* Of those that name the thread only one is still its own, if any: the one whose goroutine is alive. */
 static void held_thread_has_no_m_that_was_given_back(void **state)
 {
@@ -231,6 +247,7 @@ int main(void)
 		T(one_that_has_moved_is_asked_whose_it_is),
 		T(of_too_many_the_newest_are_asked),
 		T(held_thread_has_the_m_of_now),
+		T(held_thread_has_its_m_while_its_goroutine_ends),
 		T(held_thread_has_no_m_that_was_given_back),
 		T(held_thread_whose_m_is_anothers_has_none),
 	};
