@@ -42,8 +42,24 @@ func memory(t testing.TB, pid int) (held, tables int) {
 	return kilobytes(t, pid, "VmRSS") + kilobytes(t, pid, "VmSwap"), kilobytes(t, pid, "VmPTE")
 }
 
-// checkSize: a process that does nothing does not grow because goprof looks at it, by more than it does alone.
-func checkSize(t *testing.T, pid int) {
+// checkSize: a process that does nothing does not grow because goprof looks at it, by more than it does alone. Some
+// grow once in their first minute, whoever looks; what goprof costs, it costs each of three.
+func checkSize(t *testing.T, start func() *process) {
+	t.Helper()
+	const tries = 3
+	grown := mostGrown + 1
+	for i := 0; i < tries && grown > mostGrown; i++ {
+		p := start()
+		grown = min(grown, profiledGrowth(t, p.pid))
+		p.quit()
+	}
+	if grown > mostGrown {
+		t.Errorf("each of %d targets has grown by %d kB or more", tries, grown)
+	}
+}
+
+// profiledGrowth is by how many kB a process is larger after an attach and a dump, beyond what it grows alone.
+func profiledGrowth(t *testing.T, pid int) int {
 	t.Helper()
 	const length = 2 * time.Second
 	start, _ := memory(t, pid)
@@ -78,15 +94,13 @@ func checkSize(t *testing.T, pid int) {
 	if first > mostForLook || first <= 0 {
 		t.Errorf("first look after %v, want at most %v", first, mostForLook)
 	}
-	if grown := max(after, afterDump) - before - alone; grown > mostGrown {
-		t.Errorf("the target has grown by %d kB (from %d)", grown, before)
-	}
 	if tablesAfter-tables > mostPageTable {
 		t.Errorf("the page tables of the target have grown by %d kB", tablesAfter-tables)
 	}
 	if len(parseStacks(t, p.out())) == 0 {
 		t.Error("the dump is empty")
 	}
+	return max(after, afterDump) - before - alone
 }
 
 // Shows: on a stripped program of 130,000 functions goprof needs a few MB, begins at once, and costs the target nothing.
@@ -98,8 +112,10 @@ func TestSize(t *testing.T) {
 		}
 		for _, r := range realPrograms {
 			if r.name == "prometheus" {
-				p, _ := r.start(t, paths[r.name])
-				checkSize(t, p.pid)
+				checkSize(t, func() *process {
+					p, _ := r.start(t, paths[r.name])
+					return p
+				})
 			}
 		}
 	})
@@ -107,9 +123,12 @@ func TestSize(t *testing.T) {
 		if testing.Short() {
 			t.Skip("takes 20 s to build")
 		}
-		p := start(t, nil, manyFunctions(t))
-		p.ready()
-		checkSize(t, p.pid)
+		path := manyFunctions(t)
+		checkSize(t, func() *process {
+			p := start(t, nil, path)
+			p.ready()
+			return p
+		})
 	})
 }
 
