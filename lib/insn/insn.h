@@ -1,6 +1,7 @@
 /*
  * insn.h: one machine instruction, decoded as far as goprof asks. The only user of the decoder
- * library. Used by lib/go (rules that find globals), lib/trace (patch plans) and the call-site audit.
+ * library. Used by lib/go (rules that find globals, the call-site audit), lib/unwind
+ * (is this a return address?) and lib/trace (patch plans).
  */
 #ifndef GOPROF_INSN_INSN_H
 #define GOPROF_INSN_INSN_H

@@ -1,6 +1,6 @@
 /*
  * hold.c: what is copied while a thread is held, and nothing else: no allocation, no lock, no
- * look-up of a name. Two or three reads, a few microseconds.
+ * look-up of a name. Two or three reads, a few microseconds; some more where ms wander (wandering.c).
  *
  *	note:   [ m ][ current g ][ mark of its labels ] ... [ address of that m ][ g0's sched.sp ]
  *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
@@ -335,19 +335,32 @@ static struct owned parse_owned(const struct target *t, const struct hold_plan *
 }
 
 /*
- * Does the thread hold this m? Up to Go 1.20 one that was given back still names the last thread that had
+ * Does the thread hold this m? Up to Go 1.21 one that was given back still names the last thread that had
  * it, until another takes it; its goroutine, which stays with it and has no start function, is dead
  * meanwhile. (Any other one that is dead is about to leave its m.)
  */
-static bool is_held(const struct m_look *m, const struct g_look *curg)
+static bool is_held(const struct go_layout *l, const struct m_look *m, const struct g_look *curg)
 {
-	return !curg || curg->m != m->m || curg->startpc ||
+	return !curg || curg->m != m->m || curg->startpc || !go_has(l, GO_G_STARTPC) ||
 	       (curg->status != G_DEAD && curg->status != G_DEADEXTRA);
 }
 
-static bool is_its_own(const struct owned *o, uint64_t procid)
+/* Taking an m a thread writes its id first, then wakes the goroutine: still the same id, so it was this thread. */
+static bool still_names(const struct target *t, const struct hold_plan *plan, gaddr_t m, uint64_t procid)
 {
-	return o->at && (!procid || o->m.procid == procid) && is_held(&o->m, o->has_g ? &o->g : NULL);
+	uint64_t now = 0;
+	struct span s = { .addr = m + (gaddr_t)plan->layout.f[GO_M_PROCID].offset, .buf = &now, .len = sizeof(now) };
+
+	return !target_read_v(t, &s, 1) && s.done == s.len && now == procid;
+}
+
+static bool is_its_own(const struct target *t, const struct hold_plan *plan, const struct owned *o, uint64_t procid)
+{
+	if (!procid)
+		return true;
+	if (o->m.procid != procid || !is_held(&plan->layout, &o->m, o->has_g ? &o->g : NULL))
+		return false;
+	return !plan->wandering || !wandering_any(plan->wandering) || still_names(t, plan, o->at, procid);
 }
 
 /* The m that is the thread's now, among those that wander; it replaces in the note what was there. */
@@ -364,7 +377,7 @@ static struct owned find_wandering(const struct target *t, const struct hold_pla
 		if (target_read_v(t, &s, 1) || s.done != s.len)
 			continue;
 		o = parse_owned(t, plan, c, ms[i], 0, g);
-		if (is_its_own(&o, procid))
+		if (is_its_own(t, plan, &o, procid))
 			return o;
 	}
 	return (struct owned){ .at = 0 };
@@ -380,7 +393,7 @@ static struct owned own_m(const struct target *t, const struct hold_plan *plan, 
 	if (!rq->hint[HINT_M] || done != plan->m_span)
 		return o;
 	o = parse_owned(t, plan, c, rq->hint[HINT_M], rq->hint[HINT_G], g);
-	if (is_its_own(&o, procid))
+	if (is_its_own(t, plan, &o, procid))
 		return o;
 	if (!plan->wandering || !procid)
 		return (struct owned){ .at = 0 };
@@ -426,7 +439,7 @@ bool hold_read(const struct hold_plan *plan, const struct capture *c, const stru
 		return false;
 	if (m->curg && c->note_len >= plan->m_span + plan->g_span) {
 		g_parse(&plan->layout, m->curg, c->note + plan->m_span, curg);
-		if (!is_held(m, curg))
+		if (!is_held(&plan->layout, m, curg))
 			return false;
 		/* Between two goroutines m.curg may be one that has left already: the g tells. */
 		*has_curg = curg->goid != 0 && curg->m == m->m;

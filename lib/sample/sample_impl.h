@@ -163,6 +163,10 @@ struct wandering {
 
 void wandering_init(struct wandering *w);
 void wandering_deinit(struct wandering *w);
+/* This one does not stay with a thread. */
+void wandering_add(struct wandering *w, gaddr_t m);
+/* Is there any? May run in another thread than the rest. */
+bool wandering_any(const struct wandering *w);
 /* What a walk saw: m belongs to this thread. */
 struct error *wandering_note(struct wandering *w, gaddr_t m, uint64_t procid);
 /* Those that name this thread now; how many. May run in another thread than the rest. */

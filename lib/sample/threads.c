@@ -156,6 +156,11 @@ static bool join_m(struct threads *ts, const struct reader *r, const struct m_lo
 		error_free(open_thread(ts, r, tid, true));
 		th = threads_find(ts, tid);
 	}
+	/* Two name this thread: one of them was given back. */
+	if (th && th->m && th->m != m->m && th->procid == m->procid) {
+		wandering_add(&ts->wandering, th->m);
+		wandering_add(&ts->wandering, m->m);
+	}
 	if (th) {
 		th->m = m->m;
 		th->procid = m->procid;

@@ -5,7 +5,7 @@
  * and asked in the hold whose they are then.
  *
  * The sampler's thread notes them, hooks in the tracer's thread ask: each entry is one word, and
- * whoever takes it asks the m itself (its procid). Up to Go 1.20 an m that was given back keeps the id
+ * whoever takes it asks the m itself (its procid). Up to Go 1.21 an m that was given back keeps the id
  * of its last thread, so several may name one thread: hold.c tells which of them it still has.
  *
  * Upstream: src/runtime/proc.go (needm, dropm, getExtraM), os_linux.go (minit).
@@ -31,15 +31,26 @@ static bool is_noted(const struct wandering *w, gaddr_t m)
 	return false;
 }
 
+void wandering_add(struct wandering *w, gaddr_t m)
+{
+	/* With more of them than there is room for, the newest are as good as any. */
+	if (!is_noted(w, m))
+		atomic_store_explicit(&w->v[w->n++ % WANDERING_MAX], m, memory_order_relaxed);
+}
+
+bool wandering_any(const struct wandering *w)
+{
+	return atomic_load_explicit(&w->v[0], memory_order_relaxed) != 0;
+}
+
 struct error *wandering_note(struct wandering *w, gaddr_t m, uint64_t procid)
 {
 	uint32_t before = map64_get(&w->procids, m);
 
 	if (before == procid)
 		return NULL;
-	/* With more of them than there is room for, the newest are as good as any. */
-	if (before != MAP_NONE && !is_noted(w, m))
-		atomic_store_explicit(&w->v[w->n++ % WANDERING_MAX], m, memory_order_relaxed);
+	if (before != MAP_NONE)
+		wandering_add(w, m);
 	return map64_put(&w->procids, m, (uint32_t)procid);
 }
 

@@ -38,6 +38,8 @@ struct arch {
 	uint32_t min_frame;		/* bytes a call takes at least: the return address */
 	/* Fills the named registers from `raw`. False when raw_len is not this CPU's. */
 	bool (*regs_parse)(struct regs *r);
+	/* A call that makes a thread: the new one goes on behind it as the old one does. */
+	bool (*syscall_clones)(int64_t nr);
 	/* A call in which a thread waits for something else (futex, epoll, poll, nanosleep ...). */
 	bool (*syscall_waits)(int64_t nr);
 	/*

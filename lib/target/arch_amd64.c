@@ -19,7 +19,7 @@
 enum { KERNEL_ERESTARTNOHAND = 514 };
 
 /* Newer than the C library's headers may be. */
-enum { NR_EPOLL_PWAIT2 = 441, NR_FUTEX_WAITV = 449, NR_FUTEX_WAIT = 455 };
+enum { NR_CLONE3 = 435, NR_EPOLL_PWAIT2 = 441, NR_FUTEX_WAITV = 449, NR_FUTEX_WAIT = 455 };
 
 static uint64_t raw_word(const struct regs *r, size_t offset)
 {
@@ -49,6 +49,13 @@ static bool listed(int64_t nr, const int32_t *v, size_t n)
 		if (v[i] == nr)
 			return true;
 	return false;
+}
+
+static bool amd64_syscall_clones(int64_t nr)
+{
+	static const int32_t clones[] = { SYS_clone, NR_CLONE3 };
+
+	return listed(nr, clones, sizeof(clones) / sizeof(*clones));
 }
 
 static bool amd64_syscall_waits(int64_t nr)
@@ -90,6 +97,7 @@ const struct arch arch_amd64 = {
 	.page_size = 4096,
 	.min_frame = 8,
 	.regs_parse = amd64_regs_parse,
+	.syscall_clones = amd64_syscall_clones,
 	.syscall_waits = amd64_syscall_waits,
 	.heal_interrupted_wait = amd64_heal_interrupted_wait,
 	.heal_user_offset = offsetof(struct user, regs.rax),

@@ -308,14 +308,14 @@ const struct native_counts *native_counts(const struct native *nv)
 	return &nv->counts;
 }
 
-struct dwarf_regs native_regs(const struct regs *r)
+struct native_start native_start_held(const struct regs *r)
 {
 	const struct arch *arch = arch_host();
-	struct dwarf_regs ret = { .known = 0 };
+	struct native_start ret = { .cloned = arch->syscall_clones(r->syscall_nr) };
 
 	for (uint32_t i = 0; i < arch->dwarf_n; i++) {
-		memcpy(&ret.v[i], r->raw + arch->dwarf_raw[i], sizeof(ret.v[i]));
-		ret.known |= (uint32_t)1 << i;
+		memcpy(&ret.regs.v[i], r->raw + arch->dwarf_raw[i], sizeof(ret.regs.v[i]));
+		ret.regs.known |= (uint32_t)1 << i;
 	}
 	return ret;
 }
@@ -412,20 +412,22 @@ static bool behind_call(struct native *nv, gaddr_t pc)
 }
 
 /*
- * Where clone() has made its system call, C libraries leave it without a table: the new thread goes on
- * at the same place, on an empty stack. The thread that made it still stands on its return address.
+ * Behind the system call that makes a thread C libraries have no table: the new thread goes on there,
+ * too, on a stack on which nothing was called. The one that has made it stands on its return address.
  */
 static enum native_end leave_clone(struct native *nv, struct steps *s)
 {
 	const struct arch *arch = arch_host();
 	unw_word_t above;
 
-	if (s->sp != nv->regs->v[arch->dwarf_sp] || !behind_syscall(nv, s->pc))
+	if (!behind_syscall(nv, s->pc))
 		return NATIVE_NO_TABLE;
+	if (!nv->regs->v[arch->dwarf_result])
+		return NATIVE_BOTTOM;
 	if (!copied_read(nv->mem, s->sp, &above))
 		return NATIVE_NO_MEMORY;
 	if (!behind_call(nv, above))
-		return nv->regs->v[arch->dwarf_result] ? NATIVE_NO_TABLE : NATIVE_BOTTOM;
+		return NATIVE_NO_TABLE;
 	nv->caller = *nv->regs;
 	nv->caller.v[arch->dwarf_pc] = above;
 	nv->caller.v[arch->dwarf_sp] += arch->min_frame;
@@ -454,7 +456,7 @@ static enum native_end walk(struct native *nv, const struct native_start *start,
 		out[(*n)++] = (struct pc_frame){ .pc = f && f->entry.signal_frame ? s->pc : steps_lookup(s),
 						 .kind = PC_NATIVE };
 		end = f ? step(nv, s, f->entry.signal_frame) :
-		      *n == 1 && s->exact ? leave_clone(nv, s) : NATIVE_NO_TABLE;
+		      *n == 1 && start->cloned ? leave_clone(nv, s) : NATIVE_NO_TABLE;
 		if (end != NATIVE_END_COUNT)
 			return end;
 	}

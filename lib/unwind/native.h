@@ -39,10 +39,11 @@ enum native_end {
 struct native_start {
 	struct dwarf_regs regs;
 	bool returned;		/* pc is a return address: the call is before it */
+	bool cloned;		/* in, or just behind, the system call that makes a thread */
 };
 
-/* The registers of a thread that was held; all are known. */
-struct dwarf_regs native_regs(const struct regs *r);
+/* A thread that was held: all its registers are known. */
+struct native_start native_start_held(const struct regs *r);
 
 /*
  * Walks from `start` (in C code) upwards: the frames so far into out, all PC_NATIVE, leaf first; *n

@@ -126,7 +126,7 @@ static bool registers_here(struct walk *w, struct native_start *ret)
 	if (!w->start->native || w->c_walks == C_WALKS_MAX)
 		return false;
 	if (w->at.kind == PC_NATIVE && w->start->regs) {
-		ret->regs = native_regs(w->start->regs);
+		*ret = native_start_held(w->start->regs);
 		return true;
 	}
 	return w->at.kind == PC_EXACT && w->context && context_regs(w, &ret->regs);
@@ -179,7 +179,7 @@ bool walk_native_first(struct walk *w)
 
 	if (!w->start->native || !w->start->regs)
 		return walk_emit(w, w->start->native_pc, PC_NATIVE);
-	from.regs = native_regs(w->start->regs);
+	from = native_start_held(w->start->regs);
 	walk_c(w, &from, &s);
 	if (!emit_stretch(w, &s))
 		return false;

@@ -142,22 +142,24 @@ static bool step_return(struct walk *w, const struct go_func *f, gaddr_t pc, enu
  * there: it makes room, aligns sp, and keeps the old one below a zero, which stands where it keeps g
  * when it switches. Puts that sp into w->at; false: not so.
  */
-static bool back_on_thread(struct walk *w)
+static bool back_on_thread(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
-	static const struct { uint8_t room, at; } rows[] = { { 64, 40 }, { 16, 0 } };	/* up to Go 1.21; since */
-	uint64_t old, g;
+	static const struct { int since; uint8_t room, at; } rows[] = { { 22, 16, 0 }, { 0, 64, 40 } };
+	int minor = go_runtime_build(w->rt)->minor;	/* 0: unknown, so rather a new one */
+	bool old_way = minor && minor < rows[0].since;
+	struct unwind_place before = w->at;
+	gaddr_t kept = before.sp + rows[old_way].at, fp;
+	uint64_t sp, g, caller;
 
-	if (w->at.hi || w->at.kind != PC_RETURN)
+	if (before.hi || before.kind != PC_RETURN || !walk_read(w, kept, &sp) ||
+	    !walk_read(w, kept + sizeof(sp), &g) || g || sp - before.sp - rows[old_way].room >= C_STACK_ALIGN)
 		return false;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		gaddr_t kept = w->at.sp + rows[i].at;
-
-		if (walk_read(w, kept, &old) && walk_read(w, kept + sizeof(old), &g) && !g &&
-		    old - w->at.sp - rows[i].room < C_STACK_ALIGN) {
-			w->at.sp = old;
-			return true;
-		}
-	}
+	w->at.sp = sp;
+	fp = frame_end(w, &w->at, f, pc);
+	if (fp && walk_read(w, fp - w->min_frame, &caller) &&
+	    go_call_site(w->rt, caller, f->entry) != CALL_SITE_WRONG)
+		return true;
+	w->at = before;
 	return false;
 }
 
@@ -172,7 +174,7 @@ static bool step_switch(struct walk *w, const struct go_func *f, gaddr_t pc, uns
 
 	if (traits & ROLE_PARKS && (w->start->between || w->scheduled))
 		return walk_end(w, UNWIND_COMPLETE);
-	if (f->role == GO_FUNC_ASMCGOCALL && back_on_thread(w))
+	if (f->role == GO_FUNC_ASMCGOCALL && back_on_thread(w, f, pc))
 		return step_return(w, f, pc, PC_RETURN);
 	if (!walk_can_jump(w))
 		return walk_end(w, UNWIND_SPWRITE);

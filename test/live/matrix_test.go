@@ -137,6 +137,10 @@ func TestLinkers(t *testing.T) {
 	}
 	each(t, inTurn(0, builds...), false, func(t *testing.T, build string) {
 		version, form, _ := strings.Cut(build, "-")
+		linker, _, _ := strings.Cut(form, "-")
+		if _, err := exec.LookPath("ld." + linker); err != nil {
+			t.Skip("no such linker here: ", err)
+		}
 		buildMatrix(t, version, []string{form})
 		matrixDump(t, build)
 		if !strings.HasSuffix(form, "sw") {

@@ -248,7 +248,6 @@ func TestNativeMappings(t *testing.T) {
 
 // Shows: --no-native leaves one mark for C, and the Go part as it was.
 func TestNoNative(t *testing.T) {
-	t.Parallel()
 	p := startTarget(t, "1.26-cgo", "cgo", "-callback", "-dur", "5m")
 	defer p.quit()
 	prof := attach(t, p.pid, 6*time.Second, "--no-native").profile()

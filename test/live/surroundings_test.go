@@ -259,7 +259,6 @@ func (c *cgroup) letGo() { c.t.Helper(); c.write(c.file, c.run) }
 // Shows: a process that is frozen before or while it is recorded holds nothing up, is not thawed, and goes on as if nothing
 // had been when it is.
 func TestFrozen(t *testing.T) {
-	t.Parallel()
 	for _, c := range cgroups(t, "freeze") {
 		c := c
 		t.Run(c.file, func(t *testing.T) {

@@ -208,7 +208,7 @@ func checkRoots(t testing.TB, p *profile, most float64) {
 // panics that cross all of it, and with a signal each millisecond wherever the thread is.
 func TestNested(t *testing.T) {
 	t.Parallel()
-	d := lasting(4*time.Second, 2*time.Second)
+	d := lasting(4*time.Second, 3*time.Second)
 	builds := []string{"1.19-cgo-sw", "1.26-cgo-sw"}
 	whole := in("nested", "bottom", "goThree", "three", "goTwo", "two", "goOne", "one", "worker")
 	for i, options := range [][]string{nil, {"-threads"}, {"-panics"}, {"-signals"}, {"-threads", "-panics=false", "-signals"}} {

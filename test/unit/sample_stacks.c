@@ -291,6 +291,25 @@ static void one_that_stands_still_is_read_by_a_slow_reader(void **state)
 	assert_int_equal(w->outcome, STACK_MOVED);
 }
 
+/* One that goes on at once (Gosched) comes round sooner than one that waits for something. */
+static void counter_of_a_runnable_one_comes_round_sooner(void **state)
+{
+	struct world *w = *state;
+
+	w->lost_ns = 5000;
+	w->changes = 1;
+	read_one(w);
+	assert_stack(w, "main.middle");
+	assert_false(w->retried);
+	w->results = 0;
+	put_g(w, G_RUNNABLE);
+	w->changes = 2;
+	w->change_stack = true;		/* differs from reading to reading */
+	read_one(w);
+	assert_stack(w, "main.middle");
+	assert_true(w->retried);
+}
+
 /* The same of a long stack; the time is lost at whichever of the headers around it. */
 static void counter_of_a_long_stack_that_came_round_proves_nothing(void **state)
 {
@@ -355,6 +374,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(system_call_twice_equal_but_impossible, setup, teardown),
 		cmocka_unit_test_setup_teardown(counter_that_came_round_proves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_that_stands_still_is_read_by_a_slow_reader, setup, teardown),
+		cmocka_unit_test_setup_teardown(counter_of_a_runnable_one_comes_round_sooner, setup, teardown),
 		cmocka_unit_test_setup_teardown(counter_of_a_long_stack_that_came_round_proves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(running_one_has_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(torn_bounds_have_no_stack, setup, teardown),

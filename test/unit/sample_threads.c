@@ -9,7 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "fake/go_fake.h"
 #include "fake/target_fake.h"
+#include "go/go_impl.h"
 #include "sample/sample_impl.h"
 
 enum { THREADS = 100, FIRST_TID = 1000, CAP = 64 };
@@ -127,6 +129,38 @@ static void ended_threads_are_noticed(void **state)
 	teardown_threads(&s);
 }
 
+/* One of two ms that name a thread was given back: which of them is asked when the thread is held. */
+static void ms_that_name_one_thread_are_remembered(void **state)
+{
+	static const struct go_fake_func functions[] = { { .name = "main.main", .size = 64, .sp = { { 64, 0 } } } };
+	const gaddr_t allm = 0x100000, first = 0x110000, second = 0x120000, third = 0x130000;
+	const struct { gaddr_t m, next; uint64_t procid; } ms[] = {
+		{ first, second, FIRST_TID }, { second, third, FIRST_TID + 1 }, { third, 0, FIRST_TID },
+	};
+	struct go_fake *go = go_fake_create(functions, 1, 26);
+	gaddr_t found[WANDERING_MAX];
+	struct scene s;
+
+	(void)state;
+	setup_threads(&s, 2, "running\n");
+	target_fake_add(s.target, allm, &first, sizeof(first));
+	for (size_t i = 0; i < 3; i++) {
+		target_fake_add(s.target, ms[i].m, NULL, 4096);
+		target_fake_poke_u64(s.target, ms[i].m + (gaddr_t)s.layout.f[GO_M_ALLLINK].offset, ms[i].next);
+		target_fake_poke_u64(s.target, ms[i].m + (gaddr_t)s.layout.f[GO_M_PROCID].offset, ms[i].procid);
+	}
+	s.reader.rt = go_fake_runtime(go);
+	s.reader.rt->globals[GO_ALLM].addr = allm;
+	s.reader.goroutines = true;
+	s.reader.m_span = m_span(&s.layout);
+	assert_null(threads_update(&s.threads, &s.reader, s.tracer));
+	assert_int_equal(wandering_find(&s.threads.wandering, s.target, &s.layout, FIRST_TID, found), 2);
+	assert_true((found[0] == first && found[1] == third) || (found[0] == third && found[1] == first));
+	assert_int_equal(wandering_find(&s.threads.wandering, s.target, &s.layout, FIRST_TID + 1, found), 0);
+	teardown_threads(&s);
+	go_fake_destroy(go);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +168,7 @@ int main(void)
 		cmocka_unit_test(blocked_threads_are_left_alone),
 		cmocka_unit_test(cold_threads_are_looked_at_in_turn),
 		cmocka_unit_test(ended_threads_are_noticed),
+		cmocka_unit_test(ms_that_name_one_thread_are_remembered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,33 @@ static void held_thread_has_the_m_of_now(void **state)
 	assert_int_equal(g.goid, 19);
 }
 
+/* Another thread takes m 0 between the readings of the m and of its goroutine. */
+static void take_meanwhile(void *ctx, struct target *t, const struct span *s)
+{
+	struct world *w = ctx;
+
+	if (s->addr != g_of(0))
+		return;
+	target_fake_on_read(t, NULL, NULL);
+	give(w, 0, OTHER);
+}
+
+static void held_thread_has_no_m_that_another_takes_meanwhile(void **state)
+{
+	struct world *w = *state;
+	struct m_look m;
+	struct g_look g;
+	bool has_g;
+
+	give_and_note(w, 0, OTHER);
+	give_and_note(w, 0, TID);
+	assert_true(hold(w, &m, &g, &has_g));
+	take_back(w, 0);
+	target_fake_on_read(w->target, take_meanwhile, w);
+	assert_false(hold(w, &m, &g, &has_g));
+	assert_false(has_g);
+}
+
 /* A goroutine of Go's own that has just ended is still there; its thread keeps its m in any case. */
 static void held_thread_has_its_m_while_its_goroutine_ends(void **state)
 {
@@ -247,6 +274,7 @@ int main(void)
 		T(one_that_has_moved_is_asked_whose_it_is),
 		T(of_too_many_the_newest_are_asked),
 		T(held_thread_has_the_m_of_now),
+		T(held_thread_has_no_m_that_another_takes_meanwhile),
 		T(held_thread_has_its_m_while_its_goroutine_ends),
 		T(held_thread_has_no_m_that_was_given_back),
 		T(held_thread_whose_m_is_anothers_has_none),

@@ -333,21 +333,32 @@ static void test_clone(void **state)
 		memcpy(&place.start.regs.v[i], (uint8_t *)&kept + arch->dwarf_ucontext[i], sizeof(uint64_t));
 	sp = place.start.regs.v[arch->dwarf_sp] -= arch->min_frame;
 	place.start.regs.v[arch->dwarf_pc] = pc;
-	place.start.regs.v[arch->dwarf_result] = 0;
+	place.start.regs.v[arch->dwarf_result] = 1234;
+	place.start.cloned = true;
 	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_BOTTOM);
 	assert_int_equal(r.n, place.n_oracle);
 	assert_int_equal(r.v[0].pc, pc);
 	expect_oracle(&r, r.n);
-	/* A new thread's stack, and a call that has failed on one of unknown make. */
-	memset(place.stack + (sp - place.view.low), 0, sizeof(sp));
+	/* The new thread, whatever its stack was before. */
+	place.start.regs.v[arch->dwarf_result] = 0;
 	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_BOTTOM);
 	assert_int_equal(r.n, 1);
-	place.start.regs.v[arch->dwarf_result] = 1234;
+	/* Another call, of which the same cannot be said. */
+	place.start.cloned = false;
+	for (uint64_t result = 0; result < 2; result++) {
+		place.start.regs.v[arch->dwarf_result] = result;
+		assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
+		assert_int_equal(r.n, 1);
+	}
+	/* A clone that does not stand on a return address, or on nothing that was copied. */
+	place.start.cloned = true;
+	memset(place.stack + (sp - place.view.low), 0, sizeof(sp));
 	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_TABLE);
 	assert_int_equal(r.n, 1);
 	place.view.len = 0;
 	assert_int_equal(walk(&w, never_go, NULL, FRAMES, &r), NATIVE_NO_MEMORY);
 	assert_int_equal(r.n, 1);
+	place.start.cloned = false;
 	close_world(&w);
 }
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fake/walk_fake.h"
+#include "go/go_impl.h"
 
 /* On the thread: big <- `on_top`. On the goroutine: left in `left` (depth 0), called by mid <- goexit. */
 static void build(struct walk_fake *w, const char *on_top, const char *left, uint32_t offset)
@@ -88,7 +89,9 @@ static void test_not_switched_yet(void **state)
  */
 static void test_c_on_the_thread(void **state)
 {
-	static const struct { uint32_t at, old; } rows[] = { { 0, 2 }, { 0, 3 }, { 5, 8 }, { 5, 9 } };
+	static const struct { int minor; uint32_t at, old; } rows[] = {
+		{ 22, 0, 2 }, { 27, 0, 3 }, { 21, 5, 8 }, { 15, 5, 9 },
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -96,6 +99,7 @@ static void test_c_on_the_thread(void **state)
 		uint32_t sp = 15, old = sp + rows[i].old;
 
 		build(&w, "runtime.asmcgocall", WALK_LEAF, 12);
+		go_fake_runtime(w.go)->build.minor = rows[i].minor;
 		w.m[sp] = 7;
 		w.m[sp + 1] = 7;
 		w.m[sp + rows[i].at] = walk_m(old);
@@ -116,6 +120,10 @@ static void test_c_on_the_thread(void **state)
 		w.m[sp + rows[i].at + 1] = WALK_G_LO;
 		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
 		walk_frame(&w, 2, WALK_LEAF, 12, PC_RETURN);
+		/* So it was in other versions. */
+		go_fake_runtime(w.go)->build.minor = 43 - rows[i].minor;
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		go_fake_runtime(w.go)->build.minor = rows[i].minor;
 		/* It was not copied. */
 		w.m[sp + rows[i].at + 1] = 0;
 		w.views[1].len = 8 * (sp + rows[i].at + 1);
