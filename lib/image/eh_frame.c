@@ -1,29 +1,23 @@
 /*
- * eh_frame.c: the search table of PT_GNU_EH_FRAME and the two records behind an entry of it, the
- * FDE (one function) and its CIE (what many share).
+ * eh_frame.c: which function a pc belongs to, by the search table of PT_GNU_EH_FRAME, or by an index of
+ * our own (eh_index.c) where an image has records but no such table.
  *
  * The table is searched by reading some 15 entries of it, never as a whole: a big library has half
- * a megabyte of them. An entry counts only if its FDE says the same start, and if both records hold
- * when they are read through. Images that have only .debug_frame have no such table, nor have Go's
- * own functions: no answer. Must not know processes.
+ * a megabyte of them. An entry counts only if its FDE says the same start, and if its records hold
+ * when they are read through. Images that have only .debug_frame give no answer, nor have Go's own
+ * functions one. Must not know processes.
  *
  * Upstream: LSB core 10.5 and 10.6 (.eh_frame, .eh_frame_hdr), DWARF 4 section 6.4.1.
  */
 #include <string.h>
 
 #include "base/buf.h"
-#include "image/eh_frame.h"
+#include "image/eh_impl.h"
 #include "image/image_impl.h"
 
 enum {
 	ENTRY_BYTES = 8,		/* two 32-bit offsets from the header */
 	ENTRIES_MAX = 1 << 24,
-	RECORD_MAX = 16 * 1024,		/* bytes of a CIE or FDE; most have 50 */
-	CODE_MAX = 1 << 26,		/* of one function */
-	/* Encodings of pointers: the low half is the form, the rest what it counts from. */
-	FORM_MASK = 0x0f, FORM_ABSOLUTE = 0x00, FORM_U4 = 0x03, FORM_U8 = 0x04, FORM_S4 = 0x0b, FORM_S8 = 0x0c,
-	FROM_MASK = 0x70, FROM_NOWHERE = 0x00, FROM_HERE = 0x10,
-	INDIRECT = 0x80, OMITTED = 0xff,
 	TABLE_ENCODING = 0x3b,		/* from the header, signed, 4 bytes: the only one linkers write */
 };
 
@@ -31,21 +25,6 @@ struct search_table {
 	gaddr_t header, entries;
 	uint64_t n;
 };
-
-/* A record in memory, and where in the image its bytes stand. */
-struct record {
-	uint8_t bytes[RECORD_MAX];
-	struct cursor c;
-	gaddr_t addr;		/* of bytes[0] */
-};
-
-static size_t form_bytes(uint8_t encoding)
-{
-	uint8_t form = encoding & FORM_MASK;
-
-	return form == FORM_U4 || form == FORM_S4 ? 4 :
-	       form == FORM_ABSOLUTE || form == FORM_U8 || form == FORM_S8 ? 8 : 0;
-}
 
 static bool table_find(struct image *img, struct search_table *t)
 {
@@ -62,9 +41,9 @@ static bool table_find(struct image *img, struct search_table *t)
 	pointer = cursor_u8(&c);
 	count = cursor_u8(&c);
 	encoding = cursor_u8(&c);
-	if (pointer == OMITTED || !form_bytes(pointer) || count != FORM_U4 || encoding != TABLE_ENCODING)
+	if (pointer == OMITTED || !eh_form_bytes(pointer) || count != FORM_U4 || encoding != TABLE_ENCODING)
 		return false;
-	cursor_bytes(&c, form_bytes(pointer));
+	cursor_bytes(&c, eh_form_bytes(pointer));
 	t->n = cursor_u32(&c);
 	before = (size_t)(c.p - bytes);
 	t->header = p->p_vaddr;
@@ -103,160 +82,25 @@ static bool table_search(struct image *img, const struct search_table *t, gaddr_
 	return low > 0;
 }
 
-/* The bytes of the record at addr, its length word passed. */
-static bool record_read(struct image *img, gaddr_t addr, struct record *r)
+/* The FDE of the last function that begins at or below pc, and the begin that the table says. */
+static bool table_find_record(struct image *img, gaddr_t pc, gaddr_t *start, gaddr_t *fde)
 {
-	uint32_t len;
+	struct search_table t;
+	uint64_t i;
 
-	/* 0 ends a list of records; 0xffffffff begins a long one, which nobody writes. */
-	if (image_read(img, addr, &len, sizeof(len)) || len < 4 || len > RECORD_MAX)
-		return false;
-	r->addr = addr + sizeof(len);
-	if (r->addr < addr || image_read(img, r->addr, r->bytes, len))
-		return false;
-	r->c = cursor_over(r->bytes, len);
-	return true;
-}
-
-/* Of a CIE, what its FDEs need. */
-struct shared {
-	uint8_t encoding;	/* of addresses */
-	bool augmented;		/* FDEs have augmentation data */
-	bool signal_frame;
-};
-
-static bool encoding_known(uint8_t e)
-{
-	uint8_t from = e & FROM_MASK;
-
-	return !(e & INDIRECT) && form_bytes(e) && (from == FROM_NOWHERE || from == FROM_HERE);
-}
-
-/* The bytes that the letters of the augmentation string stand for, in their order. */
-static bool augmentation_holds(const char *letters, struct cursor c, struct shared *ret)
-{
-	uint8_t e;
-
-	for (; *letters; letters++) {
-		switch (*letters) {
-		case 'R':
-			ret->encoding = cursor_u8(&c);
-			break;
-		case 'P':
-			e = cursor_u8(&c);
-			if (!form_bytes(e) || (e & FROM_MASK) > FROM_HERE)
-				return false;
-			cursor_bytes(&c, form_bytes(e));
-			break;
-		case 'L':
-			cursor_u8(&c);
-			break;
-		case 'S':
-			ret->signal_frame = true;
-			break;
-		default:
-			return false;
-		}
-	}
-	return !c.bad && encoding_known(ret->encoding);
-}
-
-static bool program_rest_holds(const struct record *r, uint8_t encoding)
-{
-	return !r->c.bad && eh_program_holds(r->c.p, (size_t)(r->c.end - r->c.p), form_bytes(encoding));
-}
-
-static bool cie_holds(struct record *r, struct shared *ret)
-{
-	const char *letters;
-	const uint8_t *data, *nul;
-	uint64_t len, id = cursor_u32(&r->c);
-	uint8_t version = cursor_u8(&r->c);
-
-	*ret = (struct shared){ .encoding = FORM_ABSOLUTE };
-	nul = r->c.bad ? NULL : memchr(r->c.p, 0, (size_t)(r->c.end - r->c.p));
-	if (id != 0 || (version != 1 && version != 3) || !nul)
-		return false;
-	letters = (const char *)r->c.p;
-	r->c.p = nul + 1;
-	cursor_uvarint(&r->c);		/* units of code */
-	cursor_uvarint(&r->c);		/* units of data */
-	if (version == 1)
-		cursor_u8(&r->c);	/* register of the return address */
-	else
-		cursor_uvarint(&r->c);
-	ret->augmented = *letters == 'z';
-	if (*letters && !ret->augmented)
-		return false;
-	if (ret->augmented) {
-		len = cursor_uvarint(&r->c);
-		data = r->c.bad || len > RECORD_MAX ? NULL : cursor_bytes(&r->c, len);
-		if (!data || !augmentation_holds(letters + 1, cursor_over(data, len), ret))
-			return false;
-	}
-	return program_rest_holds(r, ret->encoding);
-}
-
-/* The number at the cursor; one that counts from its own place is made an address. */
-static gaddr_t pointer_read(struct record *r, uint8_t encoding)
-{
-	gaddr_t from = (encoding & FROM_MASK) == FROM_HERE ? r->addr + (gaddr_t)(r->c.p - r->bytes) : 0;
-	uint8_t form = encoding & FORM_MASK;
-
-	if (form == FORM_S4)
-		return from + (gaddr_t)(int64_t)(int32_t)cursor_u32(&r->c);
-	return from + (form == FORM_U4 ? cursor_u32(&r->c) : cursor_u64(&r->c));
-}
-
-static bool fde_holds(struct record *r, const struct shared *cie, gaddr_t *start, uint64_t *len)
-{
-	uint64_t data;
-
-	*start = pointer_read(r, cie->encoding);
-	*len = pointer_read(r, cie->encoding & FORM_MASK);
-	if (cie->augmented) {
-		data = cursor_uvarint(&r->c);
-		if (r->c.bad || data > RECORD_MAX)
-			return false;
-		cursor_bytes(&r->c, data);
-	}
-	return program_rest_holds(r, cie->encoding) && *len && *len <= CODE_MAX && *start + *len > *start;
-}
-
-/* Both records of one entry. */
-static bool records_hold(struct image *img, gaddr_t fde, gaddr_t start, struct eh_entry *ret)
-{
-	struct record r, shared;
-	struct shared cie;
-	uint64_t len;
-	gaddr_t said;
-	uint32_t back;
-
-	if (!record_read(img, fde, &r))
-		return false;
-	back = cursor_u32(&r.c);	/* counts from its own place */
-	if (!back || back > r.addr || !record_read(img, r.addr - back, &shared) ||
-	    !cie_holds(&shared, &cie) || !fde_holds(&r, &cie, &said, &len) || said != start)
-		return false;
-	ret->start = start;
-	ret->end = start + len;
-	ret->signal_frame = cie.signal_frame;
-	return true;
+	return table_find(img, &t) && table_search(img, &t, pc, &i) && entry_read(img, &t, i, start, fde);
 }
 
 bool eh_frame_find(struct image *img, gaddr_t pc, struct eh_entry *ret)
 {
-	struct search_table t;
+	bool has_table = image_phdr(img, PT_GNU_EH_FRAME);
 	struct eh_entry found;
 	gaddr_t start, fde;
-	uint64_t i;
 
-	if (!table_find(img, &t) || !table_search(img, &t, pc, &i) || !entry_read(img, &t, i, &start, &fde))
+	if (has_table ? !table_find_record(img, pc, &start, &fde) : !eh_index_find(img, pc, &fde))
 		return false;
-	if (!records_hold(img, fde, start, &found) || pc >= found.end)
+	if (!eh_record_read(img, fde, &found) || (has_table && found.start != start) || pc >= found.end)
 		return false;
-	found.entry = t.entries + i * ENTRY_BYTES;
-	found.base = t.header;
 	*ret = found;
 	return true;
 }

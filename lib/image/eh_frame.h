@@ -1,7 +1,8 @@
 /*
  * eh_frame.h: which piece of C code a pc belongs to, and where its unwind information stands.
  *
- * By PT_GNU_EH_FRAME, the search table that every linker writes for exceptions. What is found here
+ * By PT_GNU_EH_FRAME, the search table that linkers write for exceptions, or by the records themselves
+ * where there is none (static programs). What is found here
  * has been read through once: lengths, encodings and instructions hold, so it may be handed to an
  * unwinder that trusts its tables. All addresses are link-time addresses of the image.
  */
@@ -12,12 +13,11 @@
 
 struct eh_entry {
 	gaddr_t start, end;	/* the code that it describes: [start, end) */
-	gaddr_t entry;		/* its 8 bytes in the search table */
-	gaddr_t base;		/* what the numbers of that entry count from */
+	gaddr_t record;		/* its FDE */
 	bool signal_frame;	/* the kernel made this frame: above it stands what was interrupted */
 };
 
-/* False: no table, none for this pc, or one that contradicts itself or is of an unusual kind. */
+/* False: no records, none for this pc, or one that contradicts itself or is of an unusual kind. */
 bool eh_frame_find(struct image *img, gaddr_t pc, struct eh_entry *ret);
 
 /* ---- eh_program.c: for eh_frame.c and tests ---- */

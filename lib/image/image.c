@@ -153,6 +153,7 @@ void image_close(struct image *img)
 	dynamic_deinit(&img->dynamic);
 	free(img->phdrs);
 	free(img->loads);
+	free(img->eh_index.v);
 	free(img);
 }
 

@@ -61,6 +61,14 @@ struct dynamic {
 	size_t n_runs;
 };
 
+/* eh_index.c: functions by their begin. */
+struct eh_place;
+struct eh_index {
+	bool made;
+	struct eh_place *v;
+	uint32_t n, cap;
+};
+
 struct image {
 	struct block_cache cache;
 	bool in_memory;		/* read from a process: the offsets of segments are addresses there */
@@ -72,6 +80,7 @@ struct image {
 	Elf64_Phdr *phdrs;
 	size_t n_phdrs;
 	struct dynamic dynamic;
+	struct eh_index eh_index;
 };
 
 /* Reads all of it from the file, by offset and not by address; in memory: from the header on. */

@@ -2,8 +2,8 @@
  * native.c: one walk over C frames. libunwind makes the steps; what it sees and when it has to
  * stop is decided here.
  *
- * It is given a search table of one entry, that of the function at hand, which eh_frame.c has read
- * through before: so it meets no table that it could stumble over. Where it would guess without a
+ * It is given a search table of one entry, made here, of the function at hand, whose records eh_frame.c
+ * has read through before: so it meets no table that it could stumble over. Where it would guess without a
  * table (it follows frame pointers then), its answer is dropped. Each step must move the stack
  * pointer up, and the words it may read for one step are counted, so a walk always ends.
  *
@@ -35,6 +35,7 @@ enum {
 	SIGNALS_MAX = 2,		/* frames made by the kernel that one walk passes */
 	FUNCTIONS_MAX = 64 * 1024,	/* pcs whose function is remembered; then anew */
 	WORD = sizeof(unw_word_t),
+	TABLE_AT = 64,			/* where the table of one entry is said to stand: no memory is there */
 };
 
 /* A function by its unwind table, at its real place. `image` NULL: there is no table for it. */
@@ -57,6 +58,7 @@ struct native {
 	const struct dwarf_regs *regs;
 	struct dwarf_regs caller;		/* what regs are for the caller of a function without a table */
 	uint32_t words;				/* left to read in this step */
+	uint64_t to_record;			/* from the function's begin to its FDE */
 	bool in_tables;				/* records are being read, not what functions saved */
 	bool no_memory, no_table;		/* why libunwind was refused something */
 };
@@ -73,8 +75,7 @@ static struct function function_look(struct native *nv, gaddr_t pc)
 	bias = f.image->bias;
 	f.entry.start += bias;
 	f.entry.end += bias;
-	f.entry.entry += bias;
-	f.entry.base += bias;
+	f.entry.record += bias;
 	return f;
 }
 
@@ -126,9 +127,12 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t pc, unw_proc_info_t
 		return -UNW_ENOINFO;
 	di.start_ip = f->entry.start;
 	di.end_ip = f->entry.end;
-	di.u.rti.segbase = f->entry.base;
-	di.u.rti.table_data = f->entry.entry;
+	di.u.rti.segbase = f->entry.start;
+	di.u.rti.table_data = TABLE_AT;
 	di.u.rti.table_len = 1;
+	nv->to_record = f->entry.record - f->entry.start;
+	if (nv->to_record != (uint64_t)(int64_t)(int32_t)nv->to_record)
+		return -UNW_ENOINFO;	/* farther than such a table can say */
 	nv->in_tables = true;
 	ret = UNW_OBJ(dwarf_search_unwind_table)(space, pc, &di, pi, need_unwind_info, arg);
 	nv->in_tables = false;
@@ -196,6 +200,10 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 	if (!nv->words)
 		return -UNW_EUNSPEC;
 	nv->words--;
+	if (nv->in_tables && addr == TABLE_AT) {
+		*value = nv->to_record << 32;	/* begins at the base, and its record is there */
+		return 0;
+	}
 	if ((!nv->in_tables && copied_read(nv->mem, addr, value)) || file_read(nv, addr, value))
 		return 0;
 	nv->no_memory = true;

@@ -2,7 +2,7 @@
  * native.h: frames of C code, by libunwind over copied memory.
  *
  * libunwind's remote interface with accessors of our own: stack memory comes from the capture,
- * unwind tables (PT_GNU_EH_FRAME) from the images' files. Nothing is read from the process by word,
+ * unwind records (eh_frame.h) from the images' files. Nothing is read from the process by word,
  * nothing while a thread is held. A table is read through before libunwind sees it; code without
  * one ends the walk. Not thread safe: one walk at a time.
  */

@@ -141,7 +141,7 @@ func checkNative(t testing.TB, p *profile, build string) {
 // Shows: threads that C made, with and without calls into Go, down to their first function, under their own names.
 func TestNativeThreads(t *testing.T) {
 	t.Parallel()
-	each(t, inTurn(0, "1.19-cgo", "1.26-cgo"), false, func(t *testing.T, build string) {
+	each(t, inTurn(3, "1.19-cgo", "1.26-cgo", "1.19-cgo-static", "1.26-cgo-static"), false, func(t *testing.T, build string) {
 		p := startTarget(t, build, "cgo", "-threads", "-dur", "5m")
 		defer p.quit()
 		r := attach(t, p.pid, lasting(10*time.Second, 5*time.Second))
@@ -168,7 +168,7 @@ func TestNativeThreads(t *testing.T) {
 // Shows: C -> Go -> C -> Go -> C, each stretch of C between the Go code that called it and the Go code it called.
 func TestNativeNest(t *testing.T) {
 	t.Parallel()
-	each(t, inTurn(2, "1.19-cgo", "1.26-cgo", "1.26-cgo-sw"), false, func(t *testing.T, build string) {
+	each(t, inTurn(2, "1.19-cgo", "1.26-cgo", "1.26-cgo-sw", "1.19-cgo-static", "1.26-cgo-static"), false, func(t *testing.T, build string) {
 		const depth = 5
 		p := startTarget(t, build, "cgo", "-nest", fmt.Sprint(depth), "-dur", "5m")
 		defer p.quit()

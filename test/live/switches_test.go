@@ -156,7 +156,11 @@ func TestSwitches(t *testing.T) {
 			turn = 1 // the newer version
 		}
 		t.Run(c.kind, func(t *testing.T) {
-			each(t, inTurn(turn, someBuilds()...), false, func(t *testing.T, build string) {
+			builds := someBuilds()
+			if c.kind == "threads" && !testing.Short() { // programs with C make them through C
+				builds = append(builds, "1.19-cgo-sw", "1.19-cgo-static", "1.26-cgo-static")
+			}
+			each(t, inTurn(turn, builds...), false, func(t *testing.T, build string) {
 				if minorOf(versionOf(build)) < c.since {
 					t.Skip("not in this version")
 				}

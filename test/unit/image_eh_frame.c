@@ -78,6 +78,61 @@ static gaddr_t entry_start(struct image *img, const struct table *t, uint32_t i)
 	return t->header + (gaddr_t)(int64_t)v;
 }
 
+static gaddr_t entry_record(struct image *img, const struct table *t, uint32_t i)
+{
+	int32_t v;
+
+	assert_null(image_read(img, t->header + 16 + 8 * i, &v, sizeof(v)));
+	return t->header + (gaddr_t)(int64_t)v;
+}
+
+/* Nothing says that there is a search table. */
+static void hide_table(struct file *f, bool hide)
+{
+	const Elf64_Ehdr *h = (const Elf64_Ehdr *)f->bytes;
+	Elf64_Phdr *p = (Elf64_Phdr *)(f->bytes + h->e_phoff);
+
+	for (int i = 0; i < h->e_phnum; i++)
+		if (hide && p[i].p_type == PT_GNU_EH_FRAME)
+			p[i].p_type = PT_NULL;
+}
+
+/* Without the search table, as in a static program: the same functions by the same records. */
+static void test_no_search_table(void **state)
+{
+	struct file f = self();
+	struct image *img = open_file(&f), *bare;
+	struct table t = table_of(img);
+	struct eh_entry e, want;
+
+	(void)state;
+	hide_table(&f, true);
+	bare = open_file(&f);
+	for (uint32_t i = 0; i < t.n; i++) {
+		gaddr_t start = entry_start(img, &t, i);
+
+		assert_true(eh_frame_find(img, start, &want));
+		for (int end = 0; end < 2; end++) {
+			assert_true(eh_frame_find(bare, end ? want.end - 1 : start, &e));
+			assert_int_equal(e.start, want.start);
+			assert_int_equal(e.end, want.end);
+			assert_int_equal(e.record, want.record);
+			assert_int_equal(e.signal_frame, want.signal_frame);
+		}
+	}
+	assert_false(eh_frame_find(bare, entry_start(img, &t, 0) - 1, &e));
+	assert_false(eh_frame_find(bare, want.end, &e));
+	assert_false(eh_frame_find(bare, UINT64_MAX, &e));
+	image_close(bare);
+	/* Nor the section headers: then nothing says where the records are. */
+	((Elf64_Ehdr *)f.bytes)->e_shoff = 0;
+	bare = open_file(&f);
+	assert_false(eh_frame_find(bare, want.start, &e));
+	image_close(bare);
+	image_close(img);
+	free(f.bytes);
+}
+
 static void test_all_functions(void **state)
 {
 	struct file f = self();
@@ -94,8 +149,7 @@ static void test_all_functions(void **state)
 		assert_true(eh_frame_find(img, start, &e));
 		assert_int_equal(e.start, start);
 		assert_true(e.end > e.start && start >= before);
-		assert_int_equal(e.entry, t.header + 12 + 8 * i);
-		assert_int_equal(e.base, t.header);
+		assert_int_equal(e.record, entry_record(img, &t, i));
 		assert_true(eh_frame_find(img, e.end - 1, &e));
 		assert_int_equal(e.start, start);
 		before = e.end;
@@ -144,7 +198,7 @@ static void test_damaged_header(void **state)
 }
 
 /* Each byte of the tables changed at random, in many ways: answers may be missing, nothing more. */
-static void test_damaged_records(void **state)
+static void damage_records(bool table)
 {
 	struct file f = self();
 	struct image *img = open_file(&f);
@@ -154,7 +208,7 @@ static void test_damaged_records(void **state)
 	struct eh_entry e;
 	int changed = 0;
 
-	(void)state;
+	hide_table(&f, !table);
 	low = t.eh_frame;
 	high = image_segment_at(img, low)->vaddr + image_segment_at(img, low)->filesz;
 	len = high - low;
@@ -185,6 +239,13 @@ static void test_damaged_records(void **state)
 	assert_true(changed > 100);
 	image_close(img);
 	free(f.bytes);
+}
+
+static void test_damaged_records(void **state)
+{
+	(void)state;
+	damage_records(true);
+	damage_records(false);
 }
 
 /* ---- programs ---- */
@@ -229,6 +290,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_functions),
+		cmocka_unit_test(test_no_search_table),
 		cmocka_unit_test(test_damaged_header),
 		cmocka_unit_test(test_damaged_records),
 		cmocka_unit_test(test_programs),
