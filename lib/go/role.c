@@ -5,7 +5,7 @@
  * added. Several functions may share a role. Flags (top frame, stack pointer written) stand in the
  * records from 1.17 on, for 1.15 and 1.16 here. Must not know how any of them is unwound.
  *
- * Upstream: src/runtime/asm_amd64.s, sys_linux_amd64.s, src/internal/abi/symtab.go (FuncID).
+ * Upstream: src/runtime/asm_amd64.s, sys_linux_amd64.s, race_amd64.s, src/internal/abi/symtab.go (FuncID).
  */
 #include <string.h>
 
@@ -75,9 +75,11 @@ enum go_func_role go_func_role_by_name(const char *name)
 {
 	static const char package[] = "runtime.";
 
-	/* What runtime.gogo jumps to: local to its file, so without a package. */
+	/* What runtime.gogo jumps to, and the way to the race detector: local to their files, so without a package. */
 	if (strcmp(name, "gogo") == 0)
 		return GO_FUNC_GOGO;
+	if (strcmp(name, "racecall") == 0)
+		return GO_FUNC_RACECALL;
 	if (strncmp(name, package, sizeof(package) - 1) != 0)
 		return GO_FUNC_NORMAL;
 	name += sizeof(package) - 1;

@@ -52,8 +52,11 @@ struct arch {
 	size_t heal_user_offset;
 	uint64_t (*heal_value)(const struct regs *r);
 	uint8_t syscall_insn[4], syscall_len;	/* the instruction that makes a system call */
-	/* DWARF numbers of the registers for pc, sp, bp and a system call's result; how many of dwarf_regs there are. */
-	uint8_t dwarf_pc, dwarf_sp, dwarf_bp, dwarf_result, dwarf_n;
+	/*
+	 * DWARF numbers of the registers for pc, sp, bp, a system call's result, and what racecall of Go's
+	 * runtime keeps sp in; how many of dwarf_regs there are.
+	 */
+	uint8_t dwarf_pc, dwarf_sp, dwarf_bp, dwarf_result, dwarf_racecall, dwarf_n;
 	/* Where DWARF register i stands in `raw`, and in the ucontext of a signal frame. */
 	uint16_t dwarf_raw[DWARF_REGS_MAX], dwarf_ucontext[DWARF_REGS_MAX];
 	uint16_t ucontext_stack;	/* in a ucontext: the signal stack it runs on: base; size 16 bytes on */

@@ -60,7 +60,8 @@ struct native {
 	uint32_t words;				/* left to read in this step */
 	uint64_t to_record;			/* from the function's begin to its FDE */
 	bool in_tables;				/* records are being read, not what functions saved */
-	bool no_memory, no_table;		/* why libunwind was refused something */
+	bool no_memory, no_table;		/* why libunwind was refused something, */
+	gaddr_t missed;				/* and the word that it wanted last */
 };
 
 /* ---- functions ---- */
@@ -207,6 +208,7 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 	if ((!nv->in_tables && copied_read(nv->mem, addr, value)) || file_read(nv, addr, value))
 		return 0;
 	nv->no_memory = true;
+	nv->missed = addr;
 	return -UNW_EINVAL;
 }
 
@@ -348,6 +350,20 @@ static bool steps_read(struct steps *s)
 	return true;
 }
 
+/*
+ * C functions give that register back to their callers as it was. One that has done so and is about to
+ * return has it in its old place in the table still: below sp.
+ */
+static gaddr_t steps_racecall(struct native *nv, const struct native_start *start, struct steps *s)
+{
+	const struct arch *arch = arch_host();
+	unw_word_t v;
+
+	if (!unw_get_reg(&s->cursor, arch->dwarf_racecall, &v))
+		return v;
+	return nv->missed < start->regs.v[arch->dwarf_sp] ? start->regs.v[arch->dwarf_racecall] : 0;
+}
+
 static gaddr_t steps_lookup(const struct steps *s)
 {
 	return s->exact ? s->pc : s->pc - 1;
@@ -480,13 +496,15 @@ enum native_end native_walk(struct native *nv, const struct native_start *start,
 	refresh(nv);
 	nv->mem = mem;
 	nv->regs = &start->regs;
+	nv->missed = UINT64_MAX;
 	*n = 0;
 	end = walk(nv, start, &s, is_go, ctx, out, cap, n);
+	if (end == NATIVE_REACHED_GO)
+		*at = (struct unwind_place){ .pc = s.pc, .sp = s.sp, .kind = s.exact ? PC_EXACT : PC_RETURN,
+					     .racecall = steps_racecall(nv, start, &s) };
 	nv->mem = NULL;
 	nv->regs = NULL;
 	nv->counts.ends[end]++;
 	nv->counts.frames += *n;
-	if (end == NATIVE_REACHED_GO)
-		*at = (struct unwind_place){ .pc = s.pc, .sp = s.sp, .kind = s.exact ? PC_EXACT : PC_RETURN };
 	return end;
 }

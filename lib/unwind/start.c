@@ -8,6 +8,8 @@
  *
  * Upstream: src/runtime/proc.go (sigprof), traceback.go (initAt, traceback1), runtime2.go.
  */
+#include <string.h>
+
 #include "go/pclntab.h"
 #include "unwind/unwind.h"
 
@@ -89,6 +91,7 @@ bool unwind_start_thread(struct go_runtime *rt, const struct regs *r, const stru
 		.resume_pc = curg && m && curg->m == m->m ? curg->sched_pc : 0,
 		.no_vdso = m && m->vdso_known && !m->vdso_sp,
 	};
+	const struct arch *arch = arch_host();
 	struct go_func f;
 	bool go;
 
@@ -110,6 +113,7 @@ bool unwind_start_thread(struct go_runtime *rt, const struct regs *r, const stru
 		s.native_pc = go ? 0 : r->pc;
 	} else {
 		s.at = place_at(curg, r->pc, r->sp, go ? PC_EXACT : PC_NATIVE);
+		memcpy(&s.at.racecall, r->raw + arch->dwarf_raw[arch->dwarf_racecall], sizeof(s.at.racecall));
 	}
 	*ret = s;
 	return true;

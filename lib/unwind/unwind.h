@@ -55,6 +55,7 @@ struct unwind_place {
 	gaddr_t pc, sp;		/* pc == 0: no such place */
 	enum pc_kind kind;
 	gaddr_t lo, hi;		/* bounds, of goroutines' stacks only; 0, 0: a thread's own stack */
+	gaddr_t racecall;	/* what stands there in the register that racecall keeps sp in; 0 unknown */
 };
 
 struct unwind_start {

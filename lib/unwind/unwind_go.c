@@ -9,7 +9,7 @@
  * Must not know where the bytes come from, nor line numbers or names for people.
  *
  * Upstream: src/runtime/traceback.go (resolveInternal, next), asm_amd64.s (systemstack, mcall,
- * morestack, asmcgocall, cgocallback), sys_linux_amd64.s (sigtramp).
+ * morestack, asmcgocall, cgocallback), sys_linux_amd64.s (sigtramp), race_amd64.s (racecall).
  */
 #include "unwind/unwind_impl.h"
 
@@ -43,6 +43,7 @@ static const uint8_t role_traits[] = {
 	[GO_FUNC_MORESTACK]	= ROLE_SWITCH | ROLE_SPWRITE | ROLE_PARKS,
 	[GO_FUNC_ASMCGOCALL]	= ROLE_SWITCH | ROLE_SPWRITE,
 	[GO_FUNC_GOGO]		= ROLE_SPWRITE,
+	[GO_FUNC_RACECALL]	= ROLE_SWITCH | ROLE_SPWRITE,
 	[GO_FUNC_CGOCALLBACK]	= ROLE_KEEPS_SP,
 	[GO_FUNC_SIGPANIC]	= ROLE_INJECTS,
 	[GO_FUNC_ASYNC_PREEMPT]	= ROLE_INJECTS,
@@ -133,6 +134,7 @@ static bool step_return(struct walk *w, const struct go_func *f, gaddr_t pc, enu
 		return step_over_gap(w);
 	w->at.sp = fp;
 	w->at.kind = kind;
+	w->at.racecall = 0;
 	w->first = false;
 	return true;
 }
@@ -275,9 +277,26 @@ static bool spwrite_passes(struct walk *w, const struct go_func *f, unsigned int
 	return w->first && w->start->no_vdso && calls_vdso(w, f);
 }
 
+/*
+ * Programs built with -race call their detector on the thread's own stack; sp waits in a register. If they
+ * were there before, it has been aligned at most.
+ */
+static bool step_racecall(struct walk *w, const struct go_func *f, gaddr_t pc)
+{
+	gaddr_t sp = w->at.racecall;
+
+	if (!place_holds(&w->start->goroutine, sp) && sp - w->at.sp >= C_STACK_ALIGN)
+		return walk_end(w, UNWIND_SPWRITE);
+	w->at.sp = sp;
+	walk_set_bounds(w);
+	return step_return(w, f, pc, PC_RETURN);
+}
+
 /* A frame whose function sets sp freely. */
 static bool step_spwrite(struct walk *w, const struct go_func *f, gaddr_t pc, unsigned int traits)
 {
+	if (f->role == GO_FUNC_RACECALL)
+		return step_racecall(w, f, pc);
 	if (traits & ROLE_SWITCH)
 		return step_switch(w, f, pc, traits);
 	if (w->first && f->role == GO_FUNC_GOGO)

@@ -27,6 +27,7 @@ static const struct go_fake_func functions[] = {
 	{ .name = "runtime.mcall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.morestack", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.asmcgocall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
+	{ .name = "racecall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.cgocallback", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAME(16) },
 	{ .name = "crosscall2", .flags = GO_FUNC_ASM, FRAME(0x48) },
 	{ .name = "runtime.gogo", .flags = GO_FUNC_ASM, FRAMELESS },

@@ -157,6 +157,11 @@ func TestSwitches(t *testing.T) {
 		}
 		t.Run(c.kind, func(t *testing.T) {
 			builds := someBuilds()
+			if !testing.Short() {
+				buildMatrix(t, "1.19", []string{"race"})
+				buildMatrix(t, "1.26", []string{"race"})
+				builds = append(builds, "1.19-race", "1.26-race")
+			}
 			if c.kind == "threads" && !testing.Short() { // programs with C make them through C
 				builds = append(builds, "1.19-cgo-sw", "1.19-cgo-static", "1.26-cgo-static")
 			}

@@ -132,6 +132,40 @@ static void test_c_on_the_thread(void **state)
 	}
 }
 
+/* -race: sp waits in a register while the detector works on the thread's own stack. */
+static void test_racecall(void **state)
+{
+	struct walk_fake w;
+
+	(void)state;
+	build(&w, "runtime.systemstack", WALK_LEAF, 12);
+	walk_start_m(&w, "racecall", 20, 10, PC_EXACT);
+	w.start.at.racecall = walk_g(20);
+	walk_put_g(&w, 20, WALK_MID, 20);
+	walk_put_g(&w, 23, "runtime.goexit", 1);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_frame(&w, 0, "racecall", 20, PC_EXACT);
+	walk_frame(&w, 1, WALK_MID, 20, PC_RETURN);
+	walk_frame(&w, 2, "runtime.goexit", 1, PC_RETURN);
+	/* It was there before, and has been aligned. */
+	w.start.at.racecall = walk_m(11);
+	walk_put_m(&w, 11, WALK_MID, 20);
+	walk_put_m(&w, 14, "runtime.mstart", 4);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_frame(&w, 1, WALK_MID, 20, PC_RETURN);
+	/* What is in the register is no such thing, or not known. */
+	w.start.at.racecall = walk_m(12);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
+	w.start.at.racecall = walk_g(WALK_WORDS);
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
+	w.start.at.racecall = 0;
+	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
+	/* Not there yet: an ordinary frame. */
+	walk_start_g(&w, "racecall", 4, 20, PC_EXACT);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_teardown(&w);
+}
+
 static void test_no_goroutine(void **state)
 {
 	struct walk_fake w;
@@ -406,6 +440,7 @@ int main(void)
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_not_switched_yet),
 		cmocka_unit_test(test_c_on_the_thread),
+		cmocka_unit_test(test_racecall),
 		cmocka_unit_test(test_no_goroutine),
 		cmocka_unit_test(test_vdso_caller),
 		cmocka_unit_test(test_scheduler_ran),
