@@ -94,12 +94,14 @@ static bool table_find_record(struct image *img, gaddr_t pc, gaddr_t *start, gad
 bool eh_frame_find(struct image *img, gaddr_t pc, struct eh_entry *ret)
 {
 	bool has_table = image_phdr(img, PT_GNU_EH_FRAME);
+	struct eh_cie cie = { .at = 0 };
 	struct eh_entry found;
 	gaddr_t start, fde;
 
 	if (has_table ? !table_find_record(img, pc, &start, &fde) : !eh_index_find(img, pc, &fde))
 		return false;
-	if (!eh_record_read(img, fde, &found) || (has_table && found.start != start) || pc >= found.end)
+	if (!eh_record_read(img, fde, &cie, &found) || (has_table && found.start != start) ||
+	    pc < found.start || pc >= found.end)
 		return false;
 	*ret = found;
 	return true;

@@ -11,11 +11,28 @@
 
 #include "image/image.h"
 
+enum { EH_RECORD_MAX = 16 * 1024 };	/* bytes of a record, its length word included; most have 50 */
+
 struct eh_entry {
 	gaddr_t start, end;	/* the code that it describes: [start, end) */
 	gaddr_t record;		/* its FDE */
 	bool signal_frame;	/* the kernel made this frame: above it stands what was interrupted */
 };
+
+/* Bytes of an image, with their link-time address. */
+struct eh_bytes {
+	gaddr_t at;
+	uint32_t len;
+	uint8_t v[EH_RECORD_MAX];
+};
+
+/* The two records behind an entry, as they stand in the image. */
+struct eh_records {
+	struct eh_bytes fde, cie;
+};
+
+/* Reads an entry's records through once more, and hands out these very bytes. */
+bool eh_frame_records(struct image *img, const struct eh_entry *e, struct eh_records *ret);
 
 /* False: no records, none for this pc, or one that contradicts itself or is of an unusual kind. */
 bool eh_frame_find(struct image *img, gaddr_t pc, struct eh_entry *ret);

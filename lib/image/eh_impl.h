@@ -21,8 +21,21 @@ enum {
 /* Bytes of a pointer; 0: of no fixed size, or an unknown form. */
 size_t eh_form_bytes(uint8_t encoding);
 
-/* The function of the FDE at this address. False: it does not hold. */
-bool eh_record_read(struct image *img, gaddr_t fde, struct eh_entry *ret);
+/* Of a CIE, what its FDEs need. */
+struct eh_cie {
+	gaddr_t at;		/* 0: none yet */
+	bool holds;
+	uint8_t encoding;	/* of addresses */
+	bool augmented;		/* FDEs have augmentation data */
+	bool signal_frame;
+	uint32_t n;		/* how many were read through */
+};
+
+/*
+ * The function of the FDE at this address. False: it does not hold. `cie`, which begins as zeros, spares
+ * the next call the work if it has the same CIE.
+ */
+bool eh_record_read(struct image *img, gaddr_t fde, struct eh_cie *cie, struct eh_entry *ret);
 
 /* In an image without a search table, the FDE of the last function that begins at or below pc. */
 bool eh_index_find(struct image *img, gaddr_t pc, gaddr_t *fde);

@@ -14,6 +14,7 @@
 enum {
 	SECTION_MAX = 32 << 20,
 	RECORDS_MAX = 1 << 18,
+	CIES_MAX = 1 << 14,		/* linkers keep one of each kind */
 	LENGTH_BYTES = 4,
 };
 
@@ -66,8 +67,9 @@ static bool add(struct eh_index *index, const struct eh_entry *e)
 static void walk(struct image *img, const Elf64_Shdr *section, struct eh_index *index)
 {
 	uint64_t at = 0, size = section->sh_size;
+	struct eh_cie cie = { .at = 0 };
 
-	for (uint32_t n = 0; size - at >= 2 * LENGTH_BYTES && n < RECORDS_MAX; n++) {
+	for (uint32_t n = 0; size - at >= 2 * LENGTH_BYTES && n < RECORDS_MAX && cie.n < CIES_MAX; n++) {
 		uint32_t head[2];
 		struct eh_entry e;
 
@@ -75,7 +77,7 @@ static void walk(struct image *img, const Elf64_Shdr *section, struct eh_index *
 		if (image_read(img, section->sh_addr + at, head, sizeof(head)) || head[0] < LENGTH_BYTES ||
 		    head[0] > size - at - LENGTH_BYTES)
 			return;
-		if (head[1] && eh_record_read(img, section->sh_addr + at, &e) && !add(index, &e))
+		if (head[1] && eh_record_read(img, section->sh_addr + at, &cie, &e) && !add(index, &e))
 			return;
 		at += LENGTH_BYTES + head[0];
 	}

@@ -9,16 +9,19 @@
 #include "base/buf.h"
 #include "image/eh_impl.h"
 #include "image/image_impl.h"
+#include "target/arch.h"
 
 enum {
-	RECORD_MAX = 16 * 1024,		/* bytes of an FDE; most have 50 */
-	CIE_MAX = 1024,			/* of a CIE; most have 30 */
+	LENGTH_BYTES = 4,
+	FDE_MAX = EH_RECORD_MAX - LENGTH_BYTES,
+	CIE_MAX = 1024,			/* most have 30 bytes */
 	CODE_MAX = 1 << 26,		/* of one function */
+	LETTERS_MAX = 4,		/* of an augmentation: z, R, P, L or S, each once; unwinders know no more */
 };
 
 /* A record in memory, and where in the image its bytes stand. */
 struct record {
-	uint8_t bytes[RECORD_MAX];
+	uint8_t bytes[FDE_MAX];
 	struct cursor c;
 	gaddr_t addr;		/* of bytes[0] */
 };
@@ -46,13 +49,6 @@ static bool record_read(struct image *img, gaddr_t addr, uint32_t most, struct r
 	return true;
 }
 
-/* Of a CIE, what its FDEs need. */
-struct shared {
-	uint8_t encoding;	/* of addresses */
-	bool augmented;		/* FDEs have augmentation data */
-	bool signal_frame;
-};
-
 static bool encoding_known(uint8_t e)
 {
 	uint8_t from = e & FROM_MASK;
@@ -60,13 +56,19 @@ static bool encoding_known(uint8_t e)
 	return !(e & INDIRECT) && eh_form_bytes(e) && (from == FROM_NOWHERE || from == FROM_HERE);
 }
 
-/* The bytes that the letters of the augmentation string stand for, in their order. */
-static bool augmentation_holds(const char *letters, struct cursor c, struct shared *ret)
+/*
+ * The bytes that the letters of the augmentation string stand for, in their order: exactly these, as
+ * an unwinder takes what follows them for instructions.
+ */
+static bool augmentation_holds(const char *letters, struct cursor c, struct eh_cie *ret)
 {
+	const char *letter;
 	uint8_t e;
 
-	for (; *letters; letters++) {
-		switch (*letters) {
+	for (letter = letters; *letter; letter++) {
+		if (letter - letters == LETTERS_MAX - 1 || strchr(letter + 1, *letter))
+			return false;
+		switch (*letter) {
 		case 'R':
 			ret->encoding = cursor_u8(&c);
 			break;
@@ -86,7 +88,7 @@ static bool augmentation_holds(const char *letters, struct cursor c, struct shar
 			return false;
 		}
 	}
-	return !c.bad && encoding_known(ret->encoding);
+	return !c.bad && c.p == c.end && encoding_known(ret->encoding);
 }
 
 static bool program_rest_holds(const struct record *r, uint8_t encoding)
@@ -94,14 +96,16 @@ static bool program_rest_holds(const struct record *r, uint8_t encoding)
 	return !r->c.bad && eh_program_holds(r->c.p, (size_t)(r->c.end - r->c.p), eh_form_bytes(encoding));
 }
 
-static bool cie_holds(struct record *r, struct shared *ret)
+/* Into ret but for `at` and `n`. */
+static bool cie_holds(struct record *r, struct eh_cie *ret)
 {
 	const char *letters;
 	const uint8_t *data, *nul;
-	uint64_t len, id = cursor_u32(&r->c);
+	uint64_t len, id = cursor_u32(&r->c), column;
 	uint8_t version = cursor_u8(&r->c);
 
-	*ret = (struct shared){ .encoding = FORM_ABSOLUTE };
+	ret->encoding = FORM_ABSOLUTE;
+	ret->signal_frame = false;
 	nul = r->c.bad ? NULL : memchr(r->c.p, 0, (size_t)(r->c.end - r->c.p));
 	if (id != 0 || (version != 1 && version != 3) || !nul)
 		return false;
@@ -109,16 +113,15 @@ static bool cie_holds(struct record *r, struct shared *ret)
 	r->c.p = nul + 1;
 	cursor_uvarint(&r->c);		/* units of code */
 	cursor_uvarint(&r->c);		/* units of data */
-	if (version == 1)
-		cursor_u8(&r->c);	/* register of the return address */
-	else
-		cursor_uvarint(&r->c);
+	column = version == 1 ? cursor_u8(&r->c) : cursor_uvarint(&r->c);
+	if (column != arch_host()->dwarf_pc)
+		return false;		/* the return address; unwinders index by it */
 	ret->augmented = *letters == 'z';
 	if (*letters && !ret->augmented)
 		return false;
 	if (ret->augmented) {
 		len = cursor_uvarint(&r->c);
-		data = r->c.bad || len > RECORD_MAX ? NULL : cursor_bytes(&r->c, len);
+		data = r->c.bad || len > CIE_MAX ? NULL : cursor_bytes(&r->c, len);
 		if (!data || !augmentation_holds(letters + 1, cursor_over(data, len), ret))
 			return false;
 	}
@@ -136,7 +139,7 @@ static gaddr_t pointer_read(struct record *r, uint8_t encoding)
 	return from + (form == FORM_U4 ? cursor_u32(&r->c) : cursor_u64(&r->c));
 }
 
-static bool fde_holds(struct record *r, const struct shared *cie, gaddr_t *start, uint64_t *len)
+static bool fde_holds(struct record *r, const struct eh_cie *cie, gaddr_t *start, uint64_t *len)
 {
 	uint64_t data;
 
@@ -144,29 +147,66 @@ static bool fde_holds(struct record *r, const struct shared *cie, gaddr_t *start
 	*len = pointer_read(r, cie->encoding & FORM_MASK);
 	if (cie->augmented) {
 		data = cursor_uvarint(&r->c);
-		if (r->c.bad || data > RECORD_MAX)
+		if (r->c.bad || data > FDE_MAX)
 			return false;
 		cursor_bytes(&r->c, data);
 	}
 	return program_rest_holds(r, cie->encoding) && *len && *len <= CODE_MAX && *start + *len > *start;
 }
 
-bool eh_record_read(struct image *img, gaddr_t fde, struct eh_entry *ret)
+/* Where the CIE of this FDE stands, and the cursor behind the word that says so; 0: nowhere. */
+static gaddr_t cie_of(struct record *fde)
+{
+	uint32_t back = cursor_u32(&fde->c);	/* counts from its own place */
+
+	return !fde->c.bad && back && back <= INT32_MAX && back < fde->addr ? fde->addr - back : 0;
+}
+
+bool eh_record_read(struct image *img, gaddr_t fde, struct eh_cie *cie, struct eh_entry *ret)
 {
 	struct record r, shared;
-	struct shared cie;
-	gaddr_t start;
+	gaddr_t start, at;
 	uint64_t len;
-	uint32_t back;
 
-	if (!record_read(img, fde, RECORD_MAX, &r))
+	if (!record_read(img, fde, FDE_MAX, &r))
 		return false;
-	back = cursor_u32(&r.c);	/* counts from its own place */
-	if (!back || back > r.addr || !record_read(img, r.addr - back, CIE_MAX, &shared) ||
-	    !cie_holds(&shared, &cie) || !fde_holds(&r, &cie, &start, &len))
+	at = cie_of(&r);
+	if (at && at != cie->at) {
+		cie->at = at;
+		cie->n++;
+		cie->holds = record_read(img, at, CIE_MAX, &shared) && cie_holds(&shared, cie);
+	}
+	if (!at || !cie->holds || !fde_holds(&r, cie, &start, &len))
 		return false;
 	*ret = (struct eh_entry){ .start = start, .end = start + len, .record = fde,
-				  .signal_frame = cie.signal_frame };
+				  .signal_frame = cie->signal_frame };
 	return true;
 }
 
+/* The record at the cursor's begin with its length word. */
+static void record_copy(const struct record *r, struct eh_bytes *ret)
+{
+	uint32_t len = (uint32_t)(r->c.end - r->bytes);
+
+	*ret = (struct eh_bytes){ .at = r->addr - LENGTH_BYTES, .len = LENGTH_BYTES + len };
+	memcpy(ret->v, &len, sizeof(len));
+	memcpy(ret->v + LENGTH_BYTES, r->bytes, len);
+}
+
+bool eh_frame_records(struct image *img, const struct eh_entry *e, struct eh_records *ret)
+{
+	struct eh_cie cie = { .at = 0 };
+	struct record r, shared;
+	gaddr_t start, at;
+	uint64_t len;
+
+	if (!record_read(img, e->record, FDE_MAX, &r))
+		return false;
+	at = cie_of(&r);
+	if (!at || !record_read(img, at, CIE_MAX, &shared))
+		return false;
+	record_copy(&r, &ret->fde);
+	record_copy(&shared, &ret->cie);
+	return cie_holds(&shared, &cie) && fde_holds(&r, &cie, &start, &len) && start == e->start &&
+	       start + len == e->end;
+}

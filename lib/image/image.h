@@ -3,7 +3,8 @@
  *
  * Files are read by pread into a bounded block cache, never mapped: a truncated or replaced file
  * must not raise SIGBUS, and a 40 MB function table must not become 40 MB of ours. Everything goes
- * by program headers; section headers may be damaged or gone (only symbols need them).
+ * by program headers; section headers may be damaged or gone (only symbols need them, and unwind
+ * records without a search table).
  *
  * Addresses are the file's own ("link-time"); add the bias for where it stands in a process.
  * Not thread safe: an image belongs to one thread at a time.

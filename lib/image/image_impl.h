@@ -4,7 +4,7 @@
  * image.c opens and reads, memory.c does so from the memory of a process, block_cache.c bounds what
  * is held in memory, dynamic.c knows the dynamic section and its relocations, scan.c walks file
  * bytes, symbols.c and notes.c answer one question each, bias.c compares with the mappings of a
- * process, images.c keeps all of a process.
+ * process, images.c keeps all of a process. eh_impl.h lists the files about unwind information.
  */
 #ifndef GOPROF_IMAGE_IMAGE_IMPL_H
 #define GOPROF_IMAGE_IMAGE_IMPL_H

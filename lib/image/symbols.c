@@ -1,9 +1,9 @@
 /*
  * symbols.c: a few names looked up in .symtab, in one pass.
  *
- * The only part that needs section headers: when they are gone, damaged or lie, the answer is that
- * there is no symbol table, never a failure of the whole. Nothing is held afterwards: a big
- * program's table has tens of megabytes, and its answers are needed once. Must not know Go.
+ * With eh_index.c the only part that needs section headers: when they are gone, damaged or lie, the
+ * answer is that there is no symbol table, never a failure of the whole. Nothing is held afterwards: a
+ * big program's table has tens of megabytes, and its answers are needed once. Must not know Go.
  *
  * Upstream: System V gABI chapter 4 (section headers, symbol table).
  */

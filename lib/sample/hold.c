@@ -20,6 +20,7 @@
  */
 #include <string.h>
 
+#include "go/pclntab.h"
 #include "sample/sample_impl.h"
 
 enum {
@@ -30,11 +31,26 @@ enum {
 	FAR_BYTES = 8192,	/* of the far end of one that is too long to be copied whole */
 };
 
+/* Built with -race? The programs say so since Go 1.18. */
+static bool has_race_detector(struct go_runtime *rt)
+{
+	const struct go_build *build = rt ? go_runtime_build(rt) : NULL;
+	struct go_func f;
+	uint32_t pos = 0;
+	char value[8];
+
+	if (!build)
+		return false;
+	if (build->minor >= 18)
+		return go_build_setting(build, "-race", value, sizeof(value)) && !strcmp(value, "true");
+	return go_func_by_name(rt, "racecall", &pos, &f);
+}
+
 struct hold_plan hold_plan_make(const struct reader *r, bool native)
 {
 	/* Without ms nothing tells how much of a stack is wanted, and the thread's own is all there is. */
 	struct hold_plan plan = { .layout = *r->layout, .g_span = r->g_span, .m_span = r->m_span,
-				  .native = native || !r->goroutines };
+				  .native = native || !r->goroutines, .race = has_race_detector(r->rt) };
 
 	return plan;
 }
@@ -123,9 +139,29 @@ static void copy_ends(const struct target *t, struct capture *c, gaddr_t low, ga
 		add_view(c, v[1].addr, v[1].buf, v[1].done);
 }
 
+/*
+ * Nothing says where a goroutine left its stack for the race detector: racecall keeps that in a register,
+ * which C functions may have put on their stack. Lower than `low`, or that.
+ */
+static gaddr_t lowest_kept(const struct capture *c, const struct g_look *g, gaddr_t low)
+{
+	const struct arch *arch = arch_host();
+	gaddr_t at;
+
+	memcpy(&at, c->regs.raw + arch->dwarf_raw[arch->dwarf_racecall], sizeof(at));
+	if (at >= g->stack_lo && at < low)
+		low = at;
+	for (size_t i = 0; c->n_views && i + sizeof(at) <= c->views[0].len && i < FIRST_BYTES; i += sizeof(at)) {
+		memcpy(&at, c->views[0].bytes + i, sizeof(at));
+		if (at >= g->stack_lo && at < low)
+			low = at;
+	}
+	return low;
+}
+
 /* The goroutine's own stack, from the lowest place where it may go on. */
-static void copy_goroutine_stack(const struct target *t, struct capture *c, const struct g_look *g,
-				 const struct m_look *m, gaddr_t interrupted, size_t used)
+static void copy_goroutine_stack(const struct target *t, const struct hold_plan *plan, struct capture *c,
+				 const struct g_look *g, const struct m_look *m, gaddr_t interrupted, size_t used)
 {
 	const gaddr_t candidates[] = { m->vdso_sp, g->syscall_sp, g->sched_sp };
 	gaddr_t low = g->stack_hi;
@@ -135,6 +171,8 @@ static void copy_goroutine_stack(const struct target *t, struct capture *c, cons
 			low = candidates[i];
 	if (interrupted >= g->stack_lo && interrupted < g->stack_hi)
 		low = interrupted;
+	if (plan->race)
+		low = lowest_kept(c, g, low);
 	/* A signal handler whose frame was not found. */
 	if (low == g->stack_hi && g->stack_hi > g->stack_lo)
 		low = g->stack_hi - g->stack_lo < TOP_BYTES ? g->stack_lo : g->stack_hi - TOP_BYTES;
@@ -273,7 +311,7 @@ static void copy_stacks(const struct target *t, const struct hold_plan *plan, st
 	if (c->n_views)
 		interrupted = copy_interrupted(t, c, plan, m, g, &own);
 	if (g)
-		copy_goroutine_stack(t, c, g, m, interrupted, used_bytes(c));
+		copy_goroutine_stack(t, plan, c, g, m, interrupted, used_bytes(c));
 }
 
 /* The current goroutine's header, unless the guess was right and it is there already. */

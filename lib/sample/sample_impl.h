@@ -180,6 +180,7 @@ struct hold_plan {
 	struct go_layout layout;
 	uint32_t g_span, m_span;
 	bool native;			/* copy what C frames need */
+	bool race;			/* the program has a race detector */
 	const struct wandering *wandering;	/* borrowed; NULL: an m that is not its thread's is none */
 };
 

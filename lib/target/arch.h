@@ -52,6 +52,7 @@ struct arch {
 	size_t heal_user_offset;
 	uint64_t (*heal_value)(const struct regs *r);
 	uint8_t syscall_insn[4], syscall_len;	/* the instruction that makes a system call */
+	uint8_t racecall_insn[4], racecall_len;	/* with which racecall of Go's runtime keeps its sp */
 	/*
 	 * DWARF numbers of the registers for pc, sp, bp, a system call's result, and what racecall of Go's
 	 * runtime keeps sp in; how many of dwarf_regs there are.

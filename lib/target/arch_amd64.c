@@ -103,6 +103,7 @@ const struct arch arch_amd64 = {
 	.heal_user_offset = offsetof(struct user, regs.rax),
 	.heal_value = amd64_heal_value,
 	.syscall_insn = { 0x0f, 0x05 }, .syscall_len = 2,
+	.racecall_insn = { 0x49, 0x89, 0xe4 }, .racecall_len = 3,	/* mov %rsp, %r12 */
 	.dwarf_pc = 16, .dwarf_sp = 7, .dwarf_bp = 6, .dwarf_result = 0, .dwarf_racecall = 12, .dwarf_n = 17,
 	.dwarf_raw = {
 		RAW(rax), RAW(rdx), RAW(rcx), RAW(rbx), RAW(rsi), RAW(rdi), RAW(rbp), RAW(rsp),

@@ -31,7 +31,7 @@ int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip, unw_d
 				       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
 enum {
-	WORDS_MAX = 64 * 1024,		/* read for one step: two records of 16 KiB, by the byte */
+	WORDS_MAX = 64 * 1024,		/* read for one step: a record of 16 KiB and a small one, by the byte */
 	SIGNALS_MAX = 2,		/* frames made by the kernel that one walk passes */
 	FUNCTIONS_MAX = 64 * 1024,	/* pcs whose function is remembered; then anew */
 	WORD = sizeof(unw_word_t),
@@ -59,6 +59,7 @@ struct native {
 	struct dwarf_regs caller;		/* what regs are for the caller of a function without a table */
 	uint32_t words;				/* left to read in this step */
 	uint64_t to_record;			/* from the function's begin to its FDE */
+	struct eh_records records;		/* of the function asked for last, at their real places */
 	bool in_tables;				/* records are being read, not what functions saved */
 	bool no_memory, no_table;		/* why libunwind was refused something, */
 	gaddr_t missed;				/* and the word that it wanted last */
@@ -113,6 +114,24 @@ static gaddr_t function_start(struct native *nv, gaddr_t pc)
 	return f ? f->entry.start : 0;
 }
 
+/* Its records go into nv: libunwind sees these bytes, which were checked, whatever becomes of the file. */
+static bool records_of(struct native *nv, const struct function *f)
+{
+	gaddr_t bias = f->image->bias;
+	struct eh_entry e = f->entry;
+
+	e.start -= bias;
+	e.end -= bias;
+	e.record -= bias;
+	if (!eh_frame_records(f->image->image, &e, &nv->records)) {
+		nv->records.fde.len = nv->records.cie.len = 0;
+		return false;
+	}
+	nv->records.fde.at += bias;
+	nv->records.cie.at += bias;
+	return true;
+}
+
 /* ---- what libunwind asks ---- */
 
 static int find_proc_info(unw_addr_space_t space, unw_word_t pc, unw_proc_info_t *pi, int need_unwind_info,
@@ -131,6 +150,8 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t pc, unw_proc_info_t
 	di.u.rti.segbase = f->entry.start;
 	di.u.rti.table_data = TABLE_AT;
 	di.u.rti.table_len = 1;
+	if (!records_of(nv, f))
+		return -UNW_ENOINFO;
 	nv->to_record = f->entry.record - f->entry.start;
 	if (nv->to_record != (uint64_t)(int64_t)(int32_t)nv->to_record)
 		return -UNW_ENOINFO;	/* farther than such a table can say */
@@ -157,6 +178,26 @@ static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *ret, void 
 	return -UNW_ENOINFO;
 }
 
+static bool byte_of(const struct eh_bytes *b, gaddr_t addr, uint8_t *ret)
+{
+	if (addr < b->at || addr - b->at >= b->len)
+		return false;
+	*ret = b->v[addr - b->at];
+	return true;
+}
+
+/* A word of the records at hand. They are read by the aligned word, whatever their bounds. */
+static bool record_read(const struct eh_records *r, gaddr_t addr, unw_word_t *ret)
+{
+	uint8_t bytes[WORD] = { 0 };
+	bool any = false;
+
+	for (size_t i = 0; i < WORD; i++)
+		any |= byte_of(&r->fde, addr + i, &bytes[i]) || byte_of(&r->cie, addr + i, &bytes[i]);
+	memcpy(ret, bytes, WORD);
+	return any;
+}
+
 static bool copied_read(const struct unwind_memory *mem, gaddr_t addr, unw_word_t *ret)
 {
 	for (size_t i = 0; i < mem->n; i++)
@@ -166,8 +207,7 @@ static bool copied_read(const struct unwind_memory *mem, gaddr_t addr, unw_word_
 }
 
 /*
- * A word of a file. At the ends of a segment only a part of it may be there: records are read by
- * the aligned word, whatever their bounds. What is writable may have changed since: in the file it
+ * A word of a file. At the ends of a segment only a part of it may be there. What is writable may have changed since: in the file it
  * counts for the tables alone (pointers to handlers, which nobody follows).
  */
 static bool file_read(struct native *nv, gaddr_t addr, unw_word_t *ret)
@@ -205,6 +245,8 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 		*value = nv->to_record << 32;	/* begins at the base, and its record is there */
 		return 0;
 	}
+	if (record_read(&nv->records, addr, value))
+		return 0;
 	if ((!nv->in_tables && copied_read(nv->mem, addr, value)) || file_read(nv, addr, value))
 		return 0;
 	nv->no_memory = true;
@@ -361,7 +403,7 @@ static gaddr_t steps_racecall(struct native *nv, const struct native_start *star
 
 	if (!unw_get_reg(&s->cursor, arch->dwarf_racecall, &v))
 		return v;
-	return nv->missed < start->regs.v[arch->dwarf_sp] ? start->regs.v[arch->dwarf_racecall] : 0;
+	return nv->missed < start->regs.v[arch->dwarf_sp] && !s->signals ? start->regs.v[arch->dwarf_racecall] : 0;
 }
 
 static gaddr_t steps_lookup(const struct steps *s)

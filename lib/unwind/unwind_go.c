@@ -19,6 +19,7 @@ enum {
 	SIGNALS_MAX = 2,	/* a handler can be interrupted itself, hardly more often */
 	STACK_ALIGN = 8,
 	C_STACK_ALIGN = 16,	/* what C wants of sp at a call */
+	RACECALL_CODE_MAX = 256,
 	/* The interrupted registers in the kernel's signal frame, from the ucontext on. */
 	UCONTEXT_SP = 160, UCONTEXT_PC = 168,
 };
@@ -158,8 +159,7 @@ static bool back_on_thread(struct walk *w, const struct go_func *f, gaddr_t pc)
 		return false;
 	w->at.sp = sp;
 	fp = frame_end(w, &w->at, f, pc);
-	if (fp && walk_read(w, fp - w->min_frame, &caller) &&
-	    go_call_site(w->rt, caller, f->entry) != CALL_SITE_WRONG)
+	if (fp && walk_read(w, fp - w->min_frame, &caller) && go_follows_call(w->rt, caller))
 		return true;
 	w->at = before;
 	return false;
@@ -189,6 +189,7 @@ static bool step_switch(struct walk *w, const struct go_func *f, gaddr_t pc, uns
 /* Over a frame that the kernel wrote: on to what the signal interrupted. */
 static bool step_signal(struct walk *w, gaddr_t context)
 {
+	const struct arch *arch = arch_host();
 	uint64_t pc, sp;
 
 	if (w->signals++ == SIGNALS_MAX)
@@ -196,6 +197,9 @@ static bool step_signal(struct walk *w, gaddr_t context)
 	if (!walk_read(w, context + UCONTEXT_PC, &pc) || !walk_read(w, context + UCONTEXT_SP, &sp))
 		return walk_end(w, UNWIND_NO_MEMORY);
 	w->at = (struct unwind_place){ .pc = pc, .sp = sp, .kind = PC_EXACT };
+	/* Only a handler that interrupted racecall asks for it. */
+	if (!walk_read(w, context + arch->dwarf_ucontext[arch->dwarf_racecall], &w->at.racecall))
+		w->at.racecall = 0;
 	w->context = context;
 	walk_set_bounds(w);
 	w->first = true;
@@ -277,6 +281,17 @@ static bool spwrite_passes(struct walk *w, const struct go_func *f, unsigned int
 	return w->first && w->start->no_vdso && calls_vdso(w, f);
 }
 
+/* Does sp wait in that register when pc is about to run? The code before it tells. */
+static bool racecall_kept_sp(struct walk *w, const struct go_func *f, gaddr_t pc)
+{
+	const struct arch *arch = arch_host();
+	uint8_t code[RACECALL_CODE_MAX];
+	size_t n = pc - f->entry < sizeof(code) ? pc - f->entry : sizeof(code);
+
+	n = go_code_read(w->rt, f->entry, code, n);
+	return memmem(code, n, arch->racecall_insn, arch->racecall_len);
+}
+
 /*
  * Programs built with -race call their detector on the thread's own stack; sp waits in a register. If they
  * were there before, it has been aligned at most.
@@ -285,6 +300,8 @@ static bool step_racecall(struct walk *w, const struct go_func *f, gaddr_t pc)
 {
 	gaddr_t sp = w->at.racecall;
 
+	if (w->first && !racecall_kept_sp(w, f, pc))
+		return step_return(w, f, pc, PC_RETURN);
 	if (!place_holds(&w->start->goroutine, sp) && sp - w->at.sp >= C_STACK_ALIGN)
 		return walk_end(w, UNWIND_SPWRITE);
 	w->at.sp = sp;

@@ -229,9 +229,12 @@ static void write_call(const struct go_fake *f, char *text, uint32_t entry, cons
 
 static void write_calls(const struct go_fake *f, char *text)
 {
-	for (size_t i = 0; i < f->n; i++)
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->funcs[i].code_len)
+			memcpy(text + f->entries[i], f->funcs[i].code, f->funcs[i].code_len);
 		for (size_t k = 0; k < GO_FAKE_CALLS && f->funcs[i].calls[k].end; k++)
 			write_call(f, text, f->entries[i], &f->funcs[i].calls[k]);
+	}
 }
 
 static struct image *write_image(const struct go_fake *f, const struct buf *tables, uint32_t text_len)

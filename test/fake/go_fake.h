@@ -45,6 +45,8 @@ struct go_fake_func {
 	/* Stack depth and lines; no step: no table. Values of stack depth in bytes. */
 	struct go_fake_step sp[GO_FAKE_STEPS], line[GO_FAKE_STEPS];
 	struct go_fake_inline inlined[GO_FAKE_INLINES];
+	const char *code;		/* with which it begins; NULL: nothing special */
+	uint8_t code_len;
 	struct go_fake_call calls[GO_FAKE_CALLS];	/* the rest of the code is int3 */
 };
 

@@ -15,7 +15,7 @@
 
 static const struct go_fake_func functions[] = {
 	{ .name = WALK_LEAF, FRAMELESS },
-	{ .name = WALK_MID, FRAME(16) },
+	{ .name = WALK_MID, FRAME(16), .calls = { { .end = 20, .to = "runtime.asmcgocall" } } },
 	{ .name = WALK_BIG, FRAME(32) },
 	{ .name = "app.freesp", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "app.external", .size = 32 },			/* no table of stack depths */
@@ -27,7 +27,8 @@ static const struct go_fake_func functions[] = {
 	{ .name = "runtime.mcall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.morestack", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
 	{ .name = "runtime.asmcgocall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
-	{ .name = "racecall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS },
+	{ .name = "racecall", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAMELESS,
+	  .code = "\x90\x90\x90\x90\x90\x90\x90\x90\x49\x89\xe4", .code_len = 11 },	/* keeps sp in r12 at 8 */
 	{ .name = "runtime.cgocallback", .flags = GO_FUNC_SPWRITE | GO_FUNC_ASM, FRAME(16) },
 	{ .name = "crosscall2", .flags = GO_FUNC_ASM, FRAME(0x48) },
 	{ .name = "runtime.gogo", .flags = GO_FUNC_ASM, FRAMELESS },

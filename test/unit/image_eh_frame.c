@@ -15,6 +15,7 @@
 
 #include "image/eh_frame.h"
 #include "image/image_impl.h"
+#include "target/arch.h"
 
 enum { FILE_MAX = 1 << 24 };
 
@@ -162,6 +163,52 @@ static void test_all_functions(void **state)
 	free(f.bytes);
 }
 
+static uint64_t offset_of(struct image *img, gaddr_t addr)
+{
+	const struct segment *s = image_segment_at(img, addr);
+
+	return s->offset + (addr - s->vaddr);
+}
+
+/* What an unwinder would take otherwise than it was checked, or index beyond its registers by. */
+static void test_what_unwinders_trust(void **state)
+{
+	static struct eh_records records;
+	struct file f = self();
+	struct image *img = open_file(&f), *damaged;
+	struct table t = table_of(img);
+	struct eh_entry e;
+	uint8_t *cie;
+	gaddr_t pc = entry_start(img, &t, t.n / 2);
+
+	(void)state;
+	assert_true(eh_frame_find(img, pc, &e));
+	assert_true(eh_frame_records(img, &e, &records));
+	assert_int_equal(records.fde.at, e.record);
+	assert_memory_equal(records.fde.v, f.bytes + offset_of(img, records.fde.at), records.fde.len);
+	cie = f.bytes + offset_of(img, records.cie.at);
+	assert_memory_equal(records.cie.v, cie, records.cie.len);
+	/* length, 0, version, "zR", units of code and data, column, bytes of what R stands for */
+	assert_memory_equal(cie + 4, "\0\0\0\0\1zR\0", 8);
+	assert_int_equal(cie[14], arch_host()->dwarf_pc);
+	assert_int_equal(cie[15], 1);
+	for (int byte = 14; byte <= 15; byte++) {
+		cie[byte]++;
+		damaged = open_file(&f);
+		assert_false(eh_frame_find(damaged, pc, &e));
+		image_close(damaged);
+		cie[byte]--;
+	}
+	damaged = open_file(&f);
+	assert_true(eh_frame_find(damaged, pc, &e));
+	/* The function is another one meanwhile: its records are not handed out. */
+	e.end++;
+	assert_false(eh_frame_records(damaged, &e, &records));
+	image_close(damaged);
+	image_close(img);
+	free(f.bytes);
+}
+
 /* How many of 64 functions are still found after one byte of the header has been changed. */
 static int found_after(uint32_t at, uint8_t value)
 {
@@ -198,7 +245,8 @@ static void test_damaged_header(void **state)
 }
 
 /* Each byte of the tables changed at random, in many ways: answers may be missing, nothing more. */
-static void damage_records(bool table)
+/* One byte in `share` is changed. */
+static void damage_records(bool table, uint64_t share)
 {
 	struct file f = self();
 	struct image *img = open_file(&f);
@@ -219,7 +267,7 @@ static void damage_records(bool table)
 
 		assert_non_null(was);
 		memcpy(was, f.bytes + offset, len);
-		for (uint64_t k = 0; k < len / 20; k++) {
+		for (uint64_t k = 0; k < len / share; k++) {
 			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
 			f.bytes[offset + random % len] = (uint8_t)(random >> 40);
 		}
@@ -244,8 +292,9 @@ static void damage_records(bool table)
 static void test_damaged_records(void **state)
 {
 	(void)state;
-	damage_records(true);
-	damage_records(false);
+	damage_records(true, 20);
+	damage_records(false, 20);
+	damage_records(false, 1000);	/* so that most of the list can be walked */
 }
 
 /* ---- programs ---- */
@@ -291,6 +340,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_functions),
 		cmocka_unit_test(test_no_search_table),
+		cmocka_unit_test(test_what_unwinders_trust),
 		cmocka_unit_test(test_damaged_header),
 		cmocka_unit_test(test_damaged_records),
 		cmocka_unit_test(test_programs),

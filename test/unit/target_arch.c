@@ -63,6 +63,17 @@ static void waiting_calls_are_known(void **state)
 		assert_false(arch_host()->syscall_waits(others[i]));
 }
 
+static void calls_that_make_threads_are_known(void **state)
+{
+	static const int others[] = { SYS_fork, SYS_vfork, SYS_execve, SYS_read, -1, 100000 };
+
+	(void)state;
+	assert_true(arch_host()->syscall_clones(SYS_clone));
+	assert_true(arch_host()->syscall_clones(435));		/* clone3 */
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(arch_host()->syscall_clones(others[i]));
+}
+
 static void broken_waits_are_healed(void **state)
 {
 	static const int healed[] = { SYS_epoll_wait, SYS_epoll_pwait, 441, SYS_recvfrom };
@@ -105,6 +116,7 @@ int main(void)
 		cmocka_unit_test(registers_are_named),
 		cmocka_unit_test(another_register_set_is_refused),
 		cmocka_unit_test(waiting_calls_are_known),
+		cmocka_unit_test(calls_that_make_threads_are_known),
 		cmocka_unit_test(broken_waits_are_healed),
 		cmocka_unit_test(nothing_else_is_touched),
 	};

@@ -283,6 +283,23 @@ __attribute__((noinline)) static void calls_look(void)
 	after++;
 }
 
+/* The register of racecall is at its caller what it was before the call. */
+static void test_kept_register(void **state)
+{
+	const struct arch *arch = arch_host();
+	struct world w = open_world();
+	struct result r;
+	gaddr_t go;
+
+	(void)state;
+	calls_look();
+	go = (uintptr_t)place.oracle[1];
+	memcpy(&place.start.regs.v[arch->dwarf_racecall], (uint8_t *)&kept + arch->dwarf_ucontext[arch->dwarf_racecall], 8);
+	assert_int_equal(walk(&w, is_that, &go, FRAMES, &r), NATIVE_REACHED_GO);
+	assert_int_equal(r.at.racecall, place.start.regs.v[arch->dwarf_racecall]);
+	close_world(&w);
+}
+
 /* From a return address on, with the registers alone that a called function keeps. */
 static void test_returned(void **state)
 {
@@ -560,6 +577,7 @@ int main(void)
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_reaches_go),
 		cmocka_unit_test(test_returned),
+		cmocka_unit_test(test_kept_register),
 		cmocka_unit_test(test_clone),
 		cmocka_unit_test(test_no_table),
 		cmocka_unit_test(test_refresh),

@@ -120,6 +120,11 @@ static void test_c_on_the_thread(void **state)
 		w.m[sp + rows[i].at + 1] = WALK_G_LO;
 		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
 		walk_frame(&w, 2, WALK_LEAF, 12, PC_RETURN);
+		/* Nothing that calls stands there. */
+		walk_put_m(&w, old, WALK_BIG, 20);
+		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
+		walk_frame(&w, 2, WALK_LEAF, 12, PC_RETURN);
+		walk_put_m(&w, old, WALK_MID, 20);
 		/* So it was in other versions. */
 		go_fake_runtime(w.go)->build.minor = 43 - rows[i].minor;
 		walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 5);
@@ -160,9 +165,13 @@ static void test_racecall(void **state)
 	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
 	w.start.at.racecall = 0;
 	walk_expect(&w, WALK_OUT, UNWIND_SPWRITE, 1);
-	/* Not there yet: an ordinary frame. */
+	/* Not there yet: an ordinary frame, whatever is in the register, on either stack. */
 	walk_start_g(&w, "racecall", 4, 20, PC_EXACT);
 	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_start_m(&w, "racecall", 8, 11, PC_EXACT);
+	w.start.at.racecall = walk_g(20);
+	walk_expect(&w, WALK_OUT, UNWIND_COMPLETE, 3);
+	walk_frame(&w, 2, "runtime.mstart", 4, PC_RETURN);
 	walk_teardown(&w);
 }
 
