@@ -22,15 +22,9 @@ const (
 func watched(t *testing.T, limit time.Duration, args ...string) (p *process, most int) {
 	t.Helper()
 	p = start(t, nil, goprofPath, args...)
-	for end := time.Now().Add(limit); !p.ended(); time.Sleep(time.Millisecond) {
-		var kb int
-		if fmt.Sscanf(field(p.pid, "", "VmHWM"), "%d kB", &kb); kb > most {
-			most = kb
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%v: no end after %v", p.Args, limit)
-		}
-	}
+	hangs := time.AfterFunc(limit, func() { p.Process.Kill() })
+	defer hangs.Stop()
+	most = mostHeld(p)
 	if status := statusOf(p.ProcessState); status != 0 || most == 0 {
 		t.Fatalf("%v: status %d, %d kB\n%s", p.Args, status, most, tail(p.err()))
 	}

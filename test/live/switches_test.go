@@ -128,6 +128,10 @@ func TestInterruptedSwitches(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	d := lasting(4*time.Second, 1500*time.Millisecond)
+	if !testing.Short() {
+		buildMatrix(t, "1.19", []string{"race"})
+		buildMatrix(t, "1.26", []string{"race"})
+	}
 	for i, c := range []struct {
 		kind   string
 		since  int // Go 1.since
@@ -156,10 +160,9 @@ func TestSwitches(t *testing.T) {
 			turn = 1 // the newer version
 		}
 		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
 			builds := someBuilds()
 			if !testing.Short() {
-				buildMatrix(t, "1.19", []string{"race"})
-				buildMatrix(t, "1.26", []string{"race"})
 				builds = append(builds, "1.19-race", "1.26-race")
 			}
 			if c.kind == "threads" && !testing.Short() { // programs with C make them through C
@@ -277,8 +280,9 @@ func TestGrowingStacks(t *testing.T) {
 				continue
 			} else if s.index(pkg+"growstack.grow") > at {
 				through += s.count
-			} else if s.root() == "[incomplete]" {
+			} else if root := s.root(); root == "[incomplete]" || root == "[C]" {
 				marked += s.count // between the two stacks: neither holds
+				t.Logf("%d times rooted in %s: %v", s.count, root, s.stack)
 			} else if !goroutineRoots[s.root()] && !s.has("runtime.gopreempt_m") {
 				lost += s.count // and not put aside meanwhile, for another to run
 				t.Logf("%d times rooted in %s: %v", s.count, s.root(), s.stack)
