@@ -33,6 +33,17 @@ static bool on_stack(const struct g_look *g, gaddr_t sp)
 	return g->stack_lo <= sp && sp < g->stack_hi;
 }
 
+/*
+ * While a stack is moved one of its two bounds is old for an instant, and between them may lie anything,
+ * other threads' stacks too. All stacks of goroutines have a power of two for their size.
+ */
+static bool bounds_hold(const struct g_look *g)
+{
+	gaddr_t size = g->stack_hi - g->stack_lo;
+
+	return g->stack_lo < g->stack_hi && !(size & (size - 1));
+}
+
 static struct unwind_place place_on(const struct g_look *g, gaddr_t pc, gaddr_t sp)
 {
 	return (struct unwind_place){
@@ -59,7 +70,7 @@ bool unwind_start_parked(const struct g_look *g, struct unwind_start *ret)
  */
 static struct unwind_place left_at(const struct g_look *curg, const struct m_look *m)
 {
-	if (!curg || !m || curg->m != m->m)
+	if (!curg || !m || curg->m != m->m || !bounds_hold(curg))
 		return (struct unwind_place){ .pc = 0 };
 	if (!on_stack(curg, curg->sched_sp))
 		return place_on(curg, 0, 0);	/* its bounds still tell stacks apart */
@@ -76,7 +87,7 @@ static struct unwind_place place_at(const struct g_look *curg, gaddr_t pc, gaddr
 {
 	struct unwind_place p = { .pc = pc, .sp = sp, .kind = kind };
 
-	if (curg && on_stack(curg, sp)) {
+	if (curg && bounds_hold(curg) && on_stack(curg, sp)) {
 		p.lo = curg->stack_lo;
 		p.hi = curg->stack_hi;
 	}

@@ -146,6 +146,27 @@ static void test_registers(void **state)
 	walk_teardown(&t.w);
 }
 
+/* The stack is being moved, and only one of its bounds is new: what lies between them is not its own. */
+static void test_torn_bounds(void **state)
+{
+	struct thread t;
+
+	(void)state;
+	setup(&t);
+	t.r.pc = walk_pc(&t.w, WALK_LEAF, 12);
+	t.r.sp = t.g.stack_hi + 4096;
+	t.g.stack_hi += 3 * 4096;
+	assert_true(start(&t));
+	assert_int_equal(t.s.at.pc, t.r.pc);
+	assert_int_equal(t.s.at.hi, 0);
+	assert_int_equal(t.s.goroutine.pc, 0);
+	assert_int_equal(t.s.goroutine.hi, 0);
+	t.g.stack_hi = t.g.stack_lo;
+	assert_true(start(&t));
+	assert_int_equal(t.s.at.hi, 0);
+	walk_teardown(&t.w);
+}
+
 static void test_c_code(void **state)
 {
 	struct thread t;
@@ -244,6 +265,7 @@ int main(void)
 		cmocka_unit_test(test_parked_by_status),
 		cmocka_unit_test(test_parked_needs_a_place),
 		cmocka_unit_test(test_registers),
+		cmocka_unit_test(test_torn_bounds),
 		cmocka_unit_test(test_c_code),
 		cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_unknown),
