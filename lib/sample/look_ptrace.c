@@ -21,6 +21,7 @@ struct look_ptrace {
 	struct look_source_parts parts;
 	uint32_t tick;
 	bool tick_late;
+	bool ran;
 	uint64_t late_before;		/* requests older than this belonged to a late tick */
 	struct capture *late[REQUESTS_MAX];	/* came after their tick was over, oldest first */
 	size_t n_late;
@@ -94,7 +95,9 @@ static void begin(struct look_source *ls, uint32_t tick, bool tick_late)
 	if (tick_late)
 		lp->late_before = reader_now(p->reader);
 	lp->n_late = take_all(lp, 0, lp->late);
+	lp->ran = lp->n_late > 0;
 	n = threads_running(p->threads, p->reader, p->tracer, rq, REQUESTS_MAX);
+	lp->ran |= n > 0;
 	if (n)
 		tracer_capture(p->tracer, p->reader->target, rq, n, BUDGET_NS, hold_hook, (void *)p->plan);
 }
@@ -182,6 +185,13 @@ static struct error *collect(struct look_source *ls, uint64_t deadline, look_don
 	return hand_out(lp, got, n, false, done, ctx);
 }
 
+static bool ran(const struct look_source *ls)
+{
+	const struct look_ptrace *lp = (const struct look_ptrace *)ls;
+
+	return lp->ran || threads_owed(lp->parts.threads, lp->parts.tracer);
+}
+
 /*
  * What has come and was not taken yet must not be taken by the next sampler, whose target may be another
  * program with the same thread ids (exec).
@@ -207,8 +217,7 @@ struct error *look_ptrace_create(const struct look_source_parts *parts, struct l
 	if (!lp)
 		return &err_nomem;
 	lp->base = (struct look_source){ .name = "ptrace", .begin = begin, .collect_late = collect_late,
-					 .collect = collect,
-					 .destroy = destroy };
+					 .collect = collect, .ran = ran, .destroy = destroy };
 	lp->parts = *parts;
 	*ret = &lp->base;
 	return NULL;

@@ -92,6 +92,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->plan.wandering = &s->threads.wandering;
 	s->random = o->seed | 1;
 	s->period = NSEC_PER_SEC / o->rate_hz;
+	gate_init(&s->gate, &s->reader, s->period);
 	s->start = reader_now(&s->reader);
 	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
 	s->own_cpu = own_cpu();
@@ -155,6 +156,10 @@ static struct error *do_tick(struct sampler *s, bool late)
 	err = profile_tick(s->profile, s->t_tick);
 	if (err)
 		return err;
+	if (gate_is_shut(&s->gate, &s->reader)) {
+		profile_health_add(s->profile, HEALTH_TICKS_GATED, 1);
+		return NULL;
+	}
 	s->looks->begin(s->looks, s->tick, late);
 	timely_leave(&s->timely);
 	s->n_jobs = 0;
@@ -174,6 +179,7 @@ static struct error *do_tick(struct sampler *s, bool late)
 	if (!err)
 		threads_settle(&s->threads, &s->reader, s->profile, false);
 	native_settle(s);
+	gate_note(&s->gate, err || s->looks->ran(s->looks));
 	return err;
 }
 

@@ -268,6 +268,8 @@ struct error *threads_update(struct threads *ts, const struct reader *r, struct 
  */
 size_t threads_running(struct threads *ts, const struct reader *r, struct tracer *tr,
 		       struct capture_request *rq, size_t cap);
+/* Does any of them still owe a capture? */
+bool threads_owed(const struct threads *ts, struct tracer *tr);
 struct thread *threads_find(struct threads *ts, pid_t tid);
 struct error *thread_add_look(struct thread *th, struct profile_ref ref);
 /* A reading of its clock. */

@@ -14,6 +14,22 @@ struct orphan {
 	uint64_t goid;
 };
 
+/* ---- gate.c ---- */
+
+struct gate {
+	bool usable;		/* can its questions be asked of this process? */
+	bool quiet;		/* at the last tick that looked, nothing was on a CPU */
+	uint64_t cpu_ns;	/* process clock when it was asked last */
+};
+
+void gate_init(struct gate *g, const struct reader *r, uint64_t period);
+/* Once per tick, before anything else is read. True: nothing has run since the last one. */
+bool gate_is_shut(struct gate *g, const struct reader *r);
+/* What a tick that looked has found: was anything on a CPU? */
+void gate_note(struct gate *g, bool ran);
+
+/* ---- sample.c ---- */
+
 struct sampler {
 	struct reader reader;
 	struct tracer *tracer;
@@ -30,6 +46,7 @@ struct sampler {
 	struct stack_reader *stacks;
 	struct look_source *looks;
 	struct timely timely;
+	struct gate gate;
 	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
 	uint32_t n_jobs, cap_jobs;
 	struct pc_frame *frames;	/* scratch of captures */

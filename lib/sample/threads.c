@@ -326,6 +326,14 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 	return n;
 }
 
+bool threads_owed(const struct threads *ts, struct tracer *tr)
+{
+	for (uint32_t i = 0; i < ts->n; i++)
+		if (tracer_owes(tr, ts->v[i]->tid))
+			return true;
+	return false;
+}
+
 struct error *thread_add_look(struct thread *th, struct profile_ref ref)
 {
 	struct error *err = array_reserve(&th->looks, &th->cap_looks, th->n_looks + 1, sizeof(ref));

@@ -354,6 +354,21 @@ static uint64_t times_step(void)
 	return n > 0 && procfs_parse_times(buf, (size_t)n, &ours) && ours.cpu_ns && ours.slices ? 0 : PROCFS_TICK_NS;
 }
 
+/*
+ * The coarse clocks move at each scheduler tick. CPUs named in nohz_full have none while one thread has
+ * them for itself. Upstream text: clock_getres(2), the kernel's no_hz.rst.
+ */
+static uint64_t cpu_step(void)
+{
+	char full[256];
+	struct timespec step;
+	ssize_t n = procfs_read(AT_FDCWD, "/sys/devices/system/cpu/nohz_full", full, sizeof(full));
+
+	if (n > 0 && full[0] >= '0' && full[0] <= '9')
+		return UINT64_MAX;
+	return clock_getres(CLOCK_MONOTONIC_COARSE, &step) ? UINT64_MAX : (uint64_t)step.tv_nsec;
+}
+
 static struct live *live_new(pid_t pid, int dir, const struct procfs_status *status,
 			     const struct procfs_stat *stat)
 {
@@ -363,7 +378,7 @@ static struct live *live_new(pid_t pid, int dir, const struct procfs_status *sta
 		return NULL;
 	l->base = (struct target){ .ops = &live_ops, .arch = arch_host(), .pid = pid,
 				   .start_time = stat->start_time, .exe_fd = -1,
-				   .times_step_ns = times_step() };
+				   .times_step_ns = times_step(), .cpu_step_ns = cpu_step() };
 	l->dir_fd = dir;
 	l->task_fd = l->mem_fd = -1;
 	l->same_ns = status->ns_depth <= 1;

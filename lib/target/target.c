@@ -174,6 +174,11 @@ bool target_thread_regs(const struct target *t, pid_t tid, struct regs *ret)
 	return t->ops->thread_regs && t->ops->thread_regs(t, tid, ret);
 }
 
+uint64_t target_cpu_step(const struct target *t)
+{
+	return t->cpu_step_ns;
+}
+
 uint64_t target_times_step(const struct target *t)
 {
 	return t->times_step_ns;

@@ -117,6 +117,11 @@ enum target_standstill {
 /* Of a live process, for words. */
 enum target_standstill target_standstill(const struct target *t);
 
+/*
+ * The steps in which target_cpu_ns moves for a thread that goes on running, in ns: the kernel's scheduler
+ * tick, or UINT64_MAX where there are CPUs that have none. 0: it is exact.
+ */
+uint64_t target_cpu_step(const struct target *t);
 /* CPU time of the whole process, all threads, also ended ones, in ns. False when it is gone. */
 bool target_cpu_ns(const struct target *t, uint64_t *ret);
 

@@ -36,6 +36,7 @@ struct target {
 	char *exe_path;		/* owned */
 	int exe_fd;		/* owned; -1 when there is none */
 	uint64_t times_step_ns;	/* 0: task_read_times is exact */
+	uint64_t cpu_step_ns;	/* as target_cpu_step */
 };
 
 /* One thread; a back end without procfs puts the two texts into memory files. */

@@ -1,0 +1,54 @@
+/*
+ * gate.c: has anything run in the process since the last tick? If not, every goroutine is where it was,
+ * and the tick is over before it has begun. A process that waits costs next to nothing then, however
+ * many goroutines it has.
+ *
+ * No single witness is enough. The process clock stands still while a thread runs, until the kernel's
+ * next scheduler tick: so that must come more often than ours, and nothing may have been on a CPU at the
+ * last look. A thread that began after that look and has not been charged yet holds a P: so all Ps must
+ * be idle. What remains is C code of threads that are not Go's, for less than one scheduler tick, and
+ * the next look finds its time on the clock.
+ *
+ * Upstream: src/runtime/proc.go (pidleput, procresize), runtime2.go (schedt.npidle).
+ */
+#include "sample/sampler_impl.h"
+
+void gate_init(struct gate *g, const struct reader *r, uint64_t period)
+{
+	*g = (struct gate){
+		.usable = r->goroutines && go_runtime_globals(r->rt)[GO_SCHED].addr &&
+			  go_runtime_globals(r->rt)[GO_GOMAXPROCS].addr && go_has(r->layout, GO_SCHED_NPIDLE) &&
+			  target_cpu_step(r->target) < period,
+	};
+}
+
+static bool all_ps_idle(const struct reader *r)
+{
+	const struct go_global_at *globals = go_runtime_globals(r->rt);
+	uint32_t idle = 0, all = 0;
+	struct span v[] = {
+		{ .addr = globals[GO_SCHED].addr + (gaddr_t)r->layout->f[GO_SCHED_NPIDLE].offset, .buf = &idle,
+		  .len = sizeof(idle) },
+		{ .addr = globals[GO_GOMAXPROCS].addr, .buf = &all, .len = sizeof(all) },
+	};
+	struct error *err = target_read_v(r->target, v, 2);
+
+	error_free(err);
+	return !err && v[0].done == v[0].len && v[1].done == v[1].len && all && idle == all;
+}
+
+bool gate_is_shut(struct gate *g, const struct reader *r)
+{
+	uint64_t before = g->cpu_ns;
+
+	if (!g->usable || !target_cpu_ns(r->target, &g->cpu_ns)) {
+		g->quiet = false;
+		return false;
+	}
+	return g->quiet && g->cpu_ns == before && all_ps_idle(r);
+}
+
+void gate_note(struct gate *g, bool ran)
+{
+	g->quiet = !ran;
+}

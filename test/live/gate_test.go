@@ -1,0 +1,57 @@
+// Ticks at which nothing has run are left out: a process that waits costs next to nothing, and the profile is the same.
+package live
+
+import (
+	"testing"
+	"time"
+)
+
+const gatedLine = "ticks at which nothing had run"
+
+// Shows: the goroutines of an idle process are told as long as they were there, though hardly any tick has looked.
+func TestIdleIsGated(t *testing.T) {
+	each(t, eachVersion, true, func(t *testing.T, build string) {
+		p := startTarget(t, build, "waitreasons", "-dur", "1m")
+		time.Sleep(500 * time.Millisecond)
+		const d = 3 * time.Second
+		prof := attach(t, p.pid, d).profile()
+		done, gated := prof.figure(t, "ticks done"), prof.figure(t, gatedLine)
+		if gated < 0.8*done {
+			t.Errorf("%.0f of %.0f ticks were left out", gated, done)
+		}
+		for _, function := range []string{"parkRange", "parkSelect", "parkMutex"} {
+			goroutines := 0
+			for _, g := range parseStacks(t, dump(t, p.pid)) {
+				if g.in(pkg + "waitreasons." + function) {
+					goroutines++
+				}
+			}
+			wall := prof.wall(with(pkg + "waitreasons." + function))
+			if want := time.Duration(goroutines) * d; wall < want*9/10 || wall > want*11/10 {
+				t.Errorf("%d goroutines in %s for %v: %v in all", goroutines, function, d, wall)
+			}
+		}
+	})
+}
+
+// Shows: between bursts of a millisecond ticks are left out, and no CPU time is lost by that.
+func TestBurstsAreNotGated(t *testing.T) {
+	d := lasting(12*time.Second, 4*time.Second)
+	each(t, inTurn(0, eachVersion...), false, func(t *testing.T, build string) {
+		r, status := run(t, d+time.Minute, target(build), "burst", "-threads", "1", "-on", "1ms", "-off", "30ms", "-jitter", "0.4",
+			"-dur", d.String())
+		if status != 0 {
+			t.Fatalf("status %d\n%s", status, tail(r.err()))
+		}
+		prof := r.profile()
+		done, gated := prof.figure(t, "ticks done"), prof.figure(t, gatedLine)
+		if t.Logf("%.0f of %.0f ticks were left out", gated, done); gated < 0.1*done || gated > 0.9*done {
+			t.Errorf("%.0f of %.0f ticks were left out: nothing shown", gated, done)
+		}
+		// What the process did before it began to measure, and after, is in the profile as well.
+		own, all := time.Duration(1e6*truth(t, r.out(), "bursts=", "process_ms")), prof.cpu(anySample)
+		if all < own*95/100 || all > own*105/100+40*time.Millisecond {
+			t.Errorf("%v of CPU time, the process says %v", all, own)
+		}
+	})
+}
