@@ -3,7 +3,14 @@
  * address once learnt holds for ever; dead ones are reused with another goid.
  *
  * Structs that stand near each other are read as one span: a page costs the same whether 8 or 400
- * bytes of it are wanted, so coalescing is several times cheaper than an iovec per struct.
+ * bytes of it are wanted, so coalescing is several times cheaper than an iovec per struct. So the table
+ * is sorted by address, in two parts: a program that makes goroutines all the time would otherwise have
+ * all of it moved at every tick. New ones are merged into the small, young part; when that is an eighth
+ * of the old one the two become one.
+ *
+ * Where there are more than one tick can read, each tick reads some of the spans, in an order that
+ * begins anew, elsewhere and with another step, whenever all were read: nothing in the program that has
+ * a period of its own can walk along with it.
  *
  * Upstream: src/runtime/proc.go (allgadd: stores allgptr, then allglen, both atomically; so
  * reading the length first and the pointer second never sees a length that the array lacks).
@@ -21,6 +28,7 @@ enum {
 	BATCH_BYTES = 256 * 1024,	/* per system call: fits the second-level cache */
 	BATCH_RANGES = 64,
 	TAIL_CHUNK = 16 * 1024,		/* pointers of allgs read at once */
+	YOUNG_SHARE = 8,
 };
 
 struct g_range {
@@ -28,6 +36,7 @@ struct g_range {
 	gaddr_t addr;
 	uint32_t len;
 };
+
 
 struct error *gs_init(struct gs *gs)
 {
@@ -50,23 +59,27 @@ static int slot_order(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-struct g_slot *gs_slot(struct gs *gs, gaddr_t g)
+static struct g_slot *find_in(const struct gs *gs, uint32_t first, uint32_t n, gaddr_t g)
 {
 	struct g_slot key = { .addr = g };
 
-	return gs->n ? bsearch(&key, gs->slots, gs->n, sizeof(key), slot_order) : NULL;
+	return n ? bsearch(&key, gs->slots + first, n, sizeof(key), slot_order) : NULL;
 }
 
-/* Ranges over the sorted slots: a new one where the gap is wide or the range would be too long. */
-static struct error *make_ranges(struct gs *gs, size_t span)
+struct g_slot *gs_slot(struct gs *gs, gaddr_t g)
 {
-	struct g_range *ranges, *last = NULL;
+	struct g_slot *slot = find_in(gs, 0, gs->n_old, g);
+
+	return slot ? slot : find_in(gs, gs->n_old, gs->n - gs->n_old, g);
+}
+
+/* Ranges over slots [first, end), which are sorted: a new one where the gap is wide or it would be too long. */
+static uint32_t add_ranges(const struct gs *gs, uint32_t first, uint32_t end, size_t span, struct g_range *ranges)
+{
+	struct g_range *last = NULL;
 	uint32_t n = 0;
 
-	ranges = calloc(gs->n, sizeof(*ranges));
-	if (!ranges)
-		return &err_nomem;
-	for (uint32_t i = 0; i < gs->n; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		gaddr_t addr = gs->slots[i].addr;
 
 		if (last && addr <= last->addr + last->len + GAP_MAX &&
@@ -78,30 +91,88 @@ static struct error *make_ranges(struct gs *gs, size_t span)
 		last = &ranges[n++];
 		*last = (struct g_range){ .first = i, .n = 1, .addr = addr, .len = span };
 	}
-	free(gs->ranges);
-	gs->ranges = ranges;
-	gs->n_ranges = n;
+	return n;
+}
+
+/* How many ranges there can be at most is only known once they are made: room grows with need. */
+static struct error *make_ranges(struct gs *gs, size_t span)
+{
+	struct error *err = array_reserve(&gs->ranges, &gs->cap_ranges, gs->n, sizeof(*gs->ranges));
+
+	if (err)
+		return err;
+	gs->n_ranges = add_ranges(gs, 0, gs->n_old, span, gs->ranges);
+	gs->n_ranges += add_ranges(gs, gs->n_old, gs->n, span, gs->ranges + gs->n_ranges);
+	gs->round_left = 0;
 	return NULL;
 }
 
-/* The pointers allgs[from..to), appended as slots; the order of allgs does not matter. */
-static struct error *append_tail(struct gs *gs, const struct reader *r, gaddr_t array, uint32_t from,
-				 uint32_t to)
+static int pointer_order(const void *a, const void *b)
 {
-	_cleanup_free_ uint64_t *chunk = malloc(TAIL_CHUNK * sizeof(*chunk));
+	const gaddr_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The pointers allgs[from..to), sorted. The order of allgs does not matter. */
+static struct error *read_pointers(const struct reader *r, gaddr_t array, uint32_t from, uint32_t to, gaddr_t *ret)
+{
+	struct error *err = NULL;
+
+	for (uint32_t at = from, n; at < to && !err; at += n) {
+		n = to - at < TAIL_CHUNK ? to - at : TAIL_CHUNK;
+		err = target_read(r->target, array + (gaddr_t)at * 8, ret + (at - from), n * sizeof(*ret));
+	}
+	if (!err)
+		qsort(ret, to - from, sizeof(*ret), pointer_order);
+	return err;
+}
+
+/* Slots [first, middle) and [middle, end), both sorted, become one sorted part. */
+static struct error *merge(struct gs *gs, uint32_t first, uint32_t middle, uint32_t end)
+{
+	struct g_slot *v = gs->slots, *second;
+	uint32_t i = middle, k = end - middle, to = end;
+
+	if (first == middle || middle == end || v[middle - 1].addr < v[middle].addr)
+		return NULL;
+	second = malloc(k * sizeof(*second));
+	if (!second)
+		return &err_nomem;
+	memcpy(second, v + middle, k * sizeof(*second));
+	while (k > 0) {
+		bool take_first = i > first && v[i - 1].addr > second[k - 1].addr;
+
+		v[--to] = take_first ? v[--i] : second[--k];
+	}
+	free(second);
+	return NULL;
+}
+
+/* Learns of allgs[n..to): into the young part, which joins the old one when it is large. */
+static struct error *append_tail(struct gs *gs, const struct reader *r, gaddr_t array, uint32_t to)
+{
+	uint32_t before = gs->n;
+	_cleanup_free_ gaddr_t *pointers = malloc((to - before) * sizeof(*pointers));
 	struct error *err;
 
-	if (!chunk)
+	if (!pointers)
 		return &err_nomem;
-	for (uint32_t at = from, n; at < to; at += n) {
-		n = to - at < TAIL_CHUNK ? to - at : TAIL_CHUNK;
-		err = target_read(r->target, array + (gaddr_t)at * 8, chunk, n * sizeof(*chunk));
-		if (err)
-			return err;
-		for (uint32_t i = 0; i < n; i++)
-			gs->slots[gs->n++] = (struct g_slot){ .addr = chunk[i] };
-	}
-	return NULL;
+	err = read_pointers(r, array, before, to, pointers);
+	if (err)
+		return err;
+	for (uint32_t i = before; i < to; i++)
+		gs->slots[i] = (struct g_slot){ .addr = pointers[i - before] };
+	err = merge(gs, gs->n_old, before, to);
+	if (err)
+		return err;
+	gs->n = to;
+	if ((to - gs->n_old) * YOUNG_SHARE < gs->n_old)
+		return NULL;
+	err = merge(gs, 0, gs->n_old, to);
+	if (!err)
+		gs->n_old = to;
+	return err;
 }
 
 struct error *gs_update(struct gs *gs, const struct reader *r)
@@ -112,7 +183,6 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 		{ .addr = g[GO_ALLGLEN].addr, .buf = &len, .len = 8 },
 		{ .addr = g[GO_ALLGPTR].addr, .buf = &array, .len = 8 },
 	};
-	uint32_t before = gs->n;
 	struct error *err;
 
 	err = target_read_v(r->target, v, 2);
@@ -128,13 +198,8 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 		return NULL;
 	err = array_reserve(&gs->slots, &gs->cap, len, sizeof(*gs->slots));
 	if (!err)
-		err = append_tail(gs, r, array, before, len);
-	if (err) {
-		gs->n = before;
-		return err;
-	}
-	qsort(gs->slots, gs->n, sizeof(*gs->slots), slot_order);
-	return make_ranges(gs, r->g_span);
+		err = append_tail(gs, r, array, len);
+	return err ? err : make_ranges(gs, r->g_span);
 }
 
 /* A struct whose range came back short (a hole in between): by itself. */
@@ -173,14 +238,20 @@ static struct error *visit_range(struct gs *gs, const struct g_range *range, con
 	return NULL;
 }
 
-/* As many ranges from `first` on as one batch takes. */
-static uint32_t fill_batch(const struct gs *gs, uint32_t first, struct span *v)
+/* The span that stands at this place of the round. */
+static const struct g_range *range_at(const struct gs *gs, uint32_t place)
+{
+	return &gs->ranges[(gs->round_start + (uint64_t)place * gs->round_step) % gs->n_ranges];
+}
+
+/* One system call: as many ranges from `place` on as a batch takes, before `end`. */
+static uint32_t fill_batch(const struct gs *gs, uint32_t place, uint32_t end, struct span *v)
 {
 	size_t used = 0;
 	uint32_t n = 0;
 
-	while (first + n < gs->n_ranges && n < BATCH_RANGES) {
-		const struct g_range *range = &gs->ranges[first + n];
+	while (place + n < end && n < BATCH_RANGES) {
+		const struct g_range *range = range_at(gs, place + n);
 
 		if (used + range->len > BATCH_BYTES)
 			break;
@@ -190,26 +261,78 @@ static uint32_t fill_batch(const struct gs *gs, uint32_t first, struct span *v)
 	return n;
 }
 
-struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit, void *ctx)
+static struct error *read_places(struct gs *gs, const struct reader *r, uint32_t place, uint32_t end,
+				 gs_visit *visit, void *ctx)
 {
 	struct span v[BATCH_RANGES];
 	struct error *err;
 
-	for (uint32_t first = 0, n; first < gs->n_ranges; first += n) {
+	for (uint32_t n; place < end; place += n) {
 		uint64_t before = reader_now(r), after;
 
-		n = fill_batch(gs, first, v);
+		n = fill_batch(gs, place, end, v);
 		err = target_read_v(r->target, v, n);
 		if (err)
 			return err;
 		after = reader_now(r);
 		for (uint32_t i = 0; i < n; i++) {
-			err = visit_range(gs, &gs->ranges[first + i], &v[i], r, before, after, visit, ctx);
+			err = visit_range(gs, range_at(gs, place + i), &v[i], r, before, after, visit, ctx);
 			if (err)
 				return err;
 		}
 	}
 	return NULL;
+}
+
+struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit, void *ctx)
+{
+	gs->round_start = 0;
+	gs->round_step = 1;
+	return read_places(gs, r, 0, gs->n_ranges, visit, ctx);
+}
+
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* A step that has no divisor with the number of ranges leads to each of them once. */
+static void begin_round(struct gs *gs, uint64_t random)
+{
+	gs->round_start = (uint32_t)(random % gs->n_ranges);
+	gs->round_step = (uint32_t)(random >> 32) % gs->n_ranges;
+	while (common_divisor(gs->round_step, gs->n_ranges) != 1)
+		gs->round_step++;
+	gs->round_left = gs->n_ranges;
+}
+
+struct error *gs_read_some(struct gs *gs, const struct reader *r, uint32_t most, uint64_t random, gs_visit *visit,
+			   void *ctx, struct gs_pass *ret)
+{
+	uint32_t place, end;
+
+	*ret = (struct gs_pass){ .slots = 0 };
+	if (!gs->n_ranges)
+		return NULL;
+	if (!gs->round_left)
+		begin_round(gs, random);
+	place = gs->n_ranges - gs->round_left;
+	for (end = place; end < gs->n_ranges && (end == place || ret->slots < most); end++)
+		ret->slots += range_at(gs, end)->n;
+	gs->round_left = gs->n_ranges - end;
+	ret->ended = gs->round_left == 0;
+	return read_places(gs, r, place, end, visit, ctx);
+}
+
+struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)
+{
+	return visit_alone(slot, r, visit, ctx);
 }
 
 struct reader reader_make(const struct sampler_parts *parts)

@@ -92,6 +92,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->plan.wandering = &s->threads.wandering;
 	s->random = o->seed | 1;
 	s->period = NSEC_PER_SEC / o->rate_hz;
+	s->budget = budget_full();
 	gate_init(&s->gate, &s->reader, s->period);
 	s->start = reader_now(&s->reader);
 	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
@@ -122,6 +123,8 @@ void sampler_destroy(struct sampler *s)
 	gs_deinit(&s->gs);
 	free(s->jobs);
 	free(s->orphans);
+	free(s->ran.v);
+	free(s->running.v);
 	free(s->frames);
 	free(s);
 }
@@ -142,15 +145,27 @@ static struct error *read_goroutines(struct sampler *s)
 		return NULL;
 	err = gs_update(&s->gs, &s->reader);
 	if (!err)
-		err = gs_read_all(&s->gs, &s->reader, see_header, s);
+		err = rotation_read(s);
 	if (!err)
 		end_orphans(s);
-	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
 	return err;
+}
+
+/* Stacks of those that are not on a CPU and have changed. */
+static struct error *read_stacks(struct sampler *s)
+{
+	struct error *err = rotation_resume(s);
+
+	if (err)
+		return err;
+	drop_captured_jobs(s);
+	rotation_put_off(s);
+	return stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
 }
 
 static struct error *do_tick(struct sampler *s, bool late)
 {
+	uint64_t begin, spent;
 	struct error *err;
 
 	err = profile_tick(s->profile, s->t_tick);
@@ -163,17 +178,19 @@ static struct error *do_tick(struct sampler *s, bool late)
 	s->looks->begin(s->looks, s->tick, late);
 	timely_leave(&s->timely);
 	s->n_jobs = 0;
-	s->alive = 0;
 	err = s->looks->collect_late(s->looks, see_thread, s);
+	begin = reader_now(&s->reader);
 	if (!err)
 		err = read_goroutines(s);
+	spent = reader_now(&s->reader) - begin;
 	if (!err)
 		err = s->looks->collect(s->looks, reader_now(&s->reader) + COLLECT_NS, see_thread, s);
 	if (err)
 		return err;
 	end_thread_tracks(s);
-	drop_captured_jobs(s);
-	err = stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
+	begin = reader_now(&s->reader);
+	err = read_stacks(s);
+	budget_adapt(&s->budget, spent + reader_now(&s->reader) - begin);
 	if (!err)
 		err = threads_update(&s->threads, &s->reader, s->tracer);
 	if (!err)

@@ -64,10 +64,11 @@ struct g_slot {
 struct g_range;		/* neighbouring g structs that are read as one span */
 
 struct gs {
-	struct g_slot *slots;		/* sorted by address */
-	uint32_t n, cap;
+	struct g_slot *slots;		/* sorted by address, in two parts: [0, n_old) and [n_old, n) */
+	uint32_t n, n_old, cap;
 	struct g_range *ranges;
-	uint32_t n_ranges;
+	uint32_t n_ranges, cap_ranges;
+	uint32_t round_start, round_step, round_left;	/* of gs_read_some */
 	uint8_t *buffer;
 };
 
@@ -81,6 +82,20 @@ struct g_slot *gs_slot(struct gs *gs, gaddr_t g);	/* NULL: not (yet) in the tabl
 typedef struct error *gs_visit(void *ctx, struct g_slot *slot, const uint8_t *bytes,
 			       uint64_t t_before, uint64_t t_after);
 struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit, void *ctx);
+
+/* What a pass over some has read. */
+struct gs_pass {
+	uint32_t slots;
+	bool ended;			/* with it all have been read once more */
+};
+
+/*
+ * The next `most` of them or some more (whole spans, at least one). A round over all begins where `random`
+ * says; it begins anew when there are more of them.
+ */
+struct error *gs_read_some(struct gs *gs, const struct reader *r, uint32_t most, uint64_t random, gs_visit *visit,
+			   void *ctx, struct gs_pass *ret);
+struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx);
 
 /* ---- stacks.c ---- */
 

@@ -30,6 +30,17 @@ void gate_note(struct gate *g, bool ran);
 
 /* ---- sample.c ---- */
 
+/* Addresses of goroutines. */
+struct g_list {
+	gaddr_t *v;
+	uint32_t n, cap;
+};
+
+/* How much a tick reads at most. */
+struct budget {
+	uint32_t headers, stacks;
+};
+
 struct sampler {
 	struct reader reader;
 	struct tracer *tracer;
@@ -57,7 +68,10 @@ struct sampler {
 	uint64_t deadline;		/* of the tick that is slept for; 0: none planned */
 	uint64_t random, own_cpu;
 	uint32_t tick;			/* serial, from 1 */
-	uint32_t alive;
+	struct budget budget;
+	bool rotates;			/* this tick reads some of the goroutines, not all */
+	struct g_list ran, running;	/* seen on a CPU at the last tick, at this one */
+	uint32_t alive, alive_seen;	/* goroutines: of the last whole pass, so far in this one */
 	uint64_t t_tick;
 };
 
@@ -66,6 +80,12 @@ struct sampler {
 /* gs_visit: one header of the pass. Most goroutines have not moved and end here; others become jobs. */
 struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
 			 uint64_t t_after);
+/*
+ * gs_visit of one that was on a CPU at the last tick, is not now, and whose turn it is not: it goes back to
+ * what its last turn saw, unless it has ended.
+ */
+struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
+		       uint64_t t_after);
 /* Reads label sets between the stack and the header that validates both. */
 void see_labels(void *ctx, const struct stack_job *jobs, size_t n);
 /* One job's stack, or that there is none. */
@@ -79,6 +99,20 @@ uint64_t sampler_random(struct sampler *s);
 
 /* What was walked since the last call goes into the health figures. */
 void native_settle(struct sampler *s);
+
+/* ---- rotation.c ---- */
+
+struct budget budget_full(void);
+/* `ns`: how long this tick has read. */
+void budget_adapt(struct budget *b, uint64_t ns);
+/* A held thread has spoken for this goroutine. */
+struct error *rotation_note(struct sampler *s, gaddr_t g);
+/* Headers of all goroutines, or of those whose turn it is. */
+struct error *rotation_read(struct sampler *s);
+/* Goroutines that have left their threads; after this tick's captures, before the stacks. */
+struct error *rotation_resume(struct sampler *s);
+/* Takes jobs out at random that are more than a tick has time for. */
+void rotation_put_off(struct sampler *s);
 
 /* ---- see_thread.c ---- */
 

@@ -101,7 +101,7 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 		leave_alone(slot, look);
 		return NULL;
 	}
-	s->alive++;
+	s->alive_seen++;
 	return add_job(s, slot, look);
 }
 
@@ -113,7 +113,7 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 	struct g_look look;
 
 	if (unchanged(s, slot, g_fingerprint(s->reader.layout, bytes))) {
-		s->alive += slot->goid && !slot->system;
+		s->alive_seen += slot->goid && !slot->system;
 		return NULL;
 	}
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
@@ -174,6 +174,23 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 		profile_health_add(s->profile, HEALTH_G_MOVING, 1);
 	err = intern_state(&s->intern, look, &state);
 	return err ? err : observe(s, slot, look, stack, state, PROFILE_LABELS_UNKNOWN);
+}
+
+struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before, uint64_t t_after)
+{
+	struct sampler *s = ctx;
+	struct g_look look;
+
+	g_parse(s->reader.layout, slot->addr, bytes, &look);
+	look.t_before = t_before;
+	look.t_after = t_after;
+	if (!is_alive(&look) || look.goid != slot->goid || !slot->known)
+		return see_changed(s, slot, &look);
+	if (look.status == G_RUNNING)	/* on no CPU just now: it goes on where it was last seen */
+		return rotation_note(s, slot->addr);
+	if (slot->hot != FOREVER_HOT)
+		slot->hot = HOT_LOOKS;	/* it has run: an equal fingerprint is chance */
+	return observe(s, slot, &look, slot->stack, slot->state, slot->labels);
 }
 
 /* How much an unchanged fingerprint of this goroutine will be believed from now on. */

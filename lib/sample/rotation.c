@@ -1,0 +1,132 @@
+/*
+ * rotation.c: more goroutines than one tick can read. Then each tick reads some of them, in turn, and a
+ * goroutine holds what it was seen at until its next turn.
+ *
+ * That is right on average because a turn comes whatever the goroutine does. So the one that has just
+ * changed is *not* looked at again sooner: what it does for a tick would then be weighed with a tick,
+ * and seen only in one turn of many; a place where a goroutine stays for one tick in a hundred would
+ * have a tenth of its time at ten ticks per turn. For the same reason it is chance that decides whose
+ * stacks are put off when more have changed than there is time for.
+ *
+ * Threads on a CPU are all looked at, at every tick. A goroutine that has left its thread goes back to
+ * what its last turn saw: what it does right after it ran is no fair sample of what it does.
+ */
+#include "base/array.h"
+#include "sample/sampler_impl.h"
+
+enum {
+	HEADERS_MAX = 10 * 1000, HEADERS_MIN = 500,
+	STACKS_MAX = 2000, STACKS_MIN = 100,
+	LONG_NS = 5 * NSEC_PER_MSEC,	/* a tick that reads for longer halves the budget */
+	SHORT_NS = 5 * NSEC_PER_MSEC / 2,	/* one that takes less lets it grow by an eighth */
+};
+
+struct budget budget_full(void)
+{
+	return (struct budget){ .headers = HEADERS_MAX, .stacks = STACKS_MAX };
+}
+
+static uint32_t adapted(uint32_t v, uint64_t ns, uint32_t least, uint32_t most)
+{
+	if (ns > LONG_NS)
+		v /= 2;
+	else if (ns < SHORT_NS)
+		v += v / 8 + 1;
+	return v < least ? least : v > most ? most : v;
+}
+
+void budget_adapt(struct budget *b, uint64_t ns)
+{
+	b->headers = adapted(b->headers, ns, HEADERS_MIN, HEADERS_MAX);
+	b->stacks = adapted(b->stacks, ns, STACKS_MIN, STACKS_MAX);
+}
+
+struct error *rotation_note(struct sampler *s, gaddr_t g)
+{
+	struct g_list *l = &s->running;
+	struct error *err = array_reserve(&l->v, &l->cap, l->n + 1, sizeof(*l->v));
+
+	if (!err)
+		l->v[l->n++] = g;
+	return err;
+}
+
+/* Goroutines that only a held thread has told of get their slots now. */
+static struct error *read_orphans(struct sampler *s)
+{
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < s->n_orphans && !err; i++) {
+		struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+
+		if (slot)
+			err = gs_read_one(slot, &s->reader, see_header, s);
+	}
+	return err;
+}
+
+static struct error *read_some(struct sampler *s)
+{
+	struct gs_pass pass = { .slots = 0 };
+	struct error *err = read_orphans(s);
+
+	if (!err)
+		err = gs_read_some(&s->gs, &s->reader, s->budget.headers, sampler_random(s), see_header, s, &pass);
+	profile_health_add(s->profile, HEALTH_G_READ, pass.slots);
+	profile_health_add(s->profile, HEALTH_G_PASSES, pass.ended);
+	if (pass.ended) {
+		s->alive = s->alive_seen;
+		s->alive_seen = 0;
+	}
+	return err;
+}
+
+struct error *rotation_read(struct sampler *s)
+{
+	struct error *err;
+
+	s->rotates = s->gs.n > s->budget.headers;
+	if (s->rotates)
+		return read_some(s);
+	s->alive_seen = 0;
+	err = gs_read_all(&s->gs, &s->reader, see_header, s);
+	s->alive = s->alive_seen;
+	s->alive_seen = 0;
+	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
+	profile_health_add(s->profile, HEALTH_G_PASSES, 1);
+	return err;
+}
+
+struct error *rotation_resume(struct sampler *s)
+{
+	const struct g_list left = s->ran;
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < left.n && !err && s->rotates; i++) {
+		struct g_slot *slot = gs_slot(&s->gs, left.v[i]);
+
+		if (slot && slot->captured && slot->captured_tick != s->tick)
+			err = gs_read_one(slot, &s->reader, see_left, s);
+	}
+	s->ran = s->running;
+	s->running = left;
+	s->running.n = 0;
+	return err;
+}
+
+void rotation_put_off(struct sampler *s)
+{
+	uint32_t most = s->budget.stacks;
+
+	if (s->n_jobs <= most)
+		return;
+	for (uint32_t i = 0; i < most; i++) {
+		uint32_t other = i + (uint32_t)(sampler_random(s) % (s->n_jobs - i));
+		struct stack_job job = s->jobs[i];
+
+		s->jobs[i] = s->jobs[other];
+		s->jobs[other] = job;
+	}
+	profile_health_add(s->profile, HEALTH_G_PUT_OFF, s->n_jobs - most);
+	s->n_jobs = most;
+}

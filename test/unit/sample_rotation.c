@@ -1,0 +1,87 @@
+/*
+ * sample_rotation.c: a tick reads no more than there is time for, and chance alone decides who has to wait.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "sample/sampler_impl.h"
+
+enum { JOBS = 3000, ROUNDS = 400 };
+
+static const uint64_t ms = 1000 * 1000;
+
+static void budget_follows_the_time_ticks_take(void **state)
+{
+	struct budget full = budget_full(), b = full, before;
+
+	(void)state;
+	budget_adapt(&b, ms);
+	assert_int_equal(b.headers, full.headers);	/* never more */
+	assert_int_equal(b.stacks, full.stacks);
+	budget_adapt(&b, 4 * ms);
+	assert_int_equal(b.headers, full.headers);
+	budget_adapt(&b, 6 * ms);
+	assert_int_equal(b.headers, full.headers / 2);
+	assert_int_equal(b.stacks, full.stacks / 2);
+	for (int i = 0; i < 100; i++)
+		budget_adapt(&b, 1000 * ms);
+	assert_in_range(b.headers, 1, full.headers / 10);	/* something is read at every tick */
+	assert_in_range(b.stacks, 1, full.stacks / 10);
+	for (int i = 0; i < 40; i++) {
+		before = b;
+		budget_adapt(&b, ms);
+		assert_true(b.headers > before.headers || b.headers == full.headers);
+		assert_true(b.headers <= before.headers * 9 / 8 + 1);
+	}
+	assert_int_equal(b.headers, full.headers);
+	assert_int_equal(b.stacks, full.stacks);
+}
+
+/* Each job has the same chance, wherever it stands. */
+static void chance_decides_whose_stack_is_put_off(void **state)
+{
+	const struct profile_meta meta = { .pid = 1 };
+	struct sampler s = { .random = 1, .budget = { .stacks = JOBS / 3 }, .cap_jobs = JOBS };
+	uint32_t *taken = test_calloc(JOBS, sizeof(*taken)), least = UINT32_MAX, most = 0;
+
+	(void)state;
+	s.jobs = test_calloc(JOBS, sizeof(*s.jobs));
+	assert_null(profile_create(&system_clock, &meta, &s.profile));
+	for (int round = 0; round < ROUNDS; round++) {
+		for (uint32_t i = 0; i < JOBS; i++)
+			s.jobs[i].owner = i;
+		s.n_jobs = JOBS;
+		rotation_put_off(&s);
+		assert_int_equal(s.n_jobs, JOBS / 3);
+		for (uint32_t i = 0; i < s.n_jobs; i++) {
+			assert_in_range(s.jobs[i].owner, 0, JOBS - 1);
+			taken[s.jobs[i].owner]++;
+		}
+	}
+	for (uint32_t i = 0; i < JOBS; i++) {
+		assert_in_range(taken[i], 1, ROUNDS);
+		least = taken[i] < least ? taken[i] : least;
+		most = taken[i] > most ? taken[i] : most;
+	}
+	/* ROUNDS / 3 = 133, sigma 9.4: five of them either way. */
+	assert_in_range(least, 86, 133);
+	assert_in_range(most, 133, 180);
+	s.n_jobs = JOBS / 3;
+	rotation_put_off(&s);
+	assert_int_equal(s.n_jobs, JOBS / 3);
+	profile_destroy(s.profile);
+	test_free(s.jobs);
+	test_free(taken);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(budget_follows_the_time_ticks_take),
+		cmocka_unit_test(chance_decides_whose_stack_is_put_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
