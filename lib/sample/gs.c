@@ -288,6 +288,7 @@ struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit
 {
 	gs->round_start = 0;
 	gs->round_step = 1;
+	gs->round_left = 0;
 	return read_places(gs, r, 0, gs->n_ranges, visit, ctx);
 }
 
