@@ -92,6 +92,8 @@ static int teardown(void **state)
 	gs_deinit(&s->gs);
 	test_free(s->frames);
 	free(s->orphans);
+	free(s->ran.v);
+	free(s->running.v);
 	tracer_destroy(x->tracer);
 	target_close(x->target);
 	go_fake_destroy(x->go);
