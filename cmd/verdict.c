@@ -49,6 +49,25 @@ static double judge_ticks(const struct summary *s, char buf[static VERDICT_TEXT]
 	return bad;
 }
 
+/* With more goroutines than a tick can read each has its turn: right on average, and told. */
+static double judge_coverage(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t looked = s->health[HEALTH_TICKS_DONE] - s->health[HEALTH_TICKS_GATED];
+	uint64_t passes = s->health[HEALTH_G_PASSES], put_off = s->health[HEALTH_G_PUT_OFF];
+	char a[WORD_MAX];
+	int n = 0;
+
+	if (!s->health[HEALTH_G_READ])
+		return 0;
+	if (passes * 10 < looked * 9)
+		n = snprintf(buf, VERDICT_TEXT, "each goroutine looked at every %.1f ticks",
+			     (double)looked / (double)(passes ? passes : 1));
+	if (put_off && n >= 0)
+		snprintf(buf + n, VERDICT_TEXT - (size_t)n, "%s%s of changed stacks put off", n ? ", " : "",
+			 percent_text((double)put_off / (double)(put_off + s->health[HEALTH_STACKS]), 1, 1, a));
+	return 0;
+}
+
 /* Ctrl-Z: nothing of it is in the profile, so nothing is wrong; but who reads it must know. */
 static double judge_paused(const struct summary *s, char buf[static VERDICT_TEXT])
 {
@@ -208,6 +227,7 @@ static double judge_calls(const struct summary *s, char buf[static VERDICT_TEXT]
 
 static const struct check checks[] = {
 	{ judge_ticks, true, true },
+	{ judge_coverage, true, true },
 	{ judge_paused, true, true },
 	{ judge_held, true, true },
 	{ judge_stacks, true, true },

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-const gatedLine = "ticks at which nothing had run"
+const gatedLine = "ticks left out as idle"
 
 // Shows: the goroutines of an idle process are told as long as they were there, though hardly any tick has looked.
 func TestIdleIsGated(t *testing.T) {

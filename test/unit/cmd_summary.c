@@ -219,6 +219,42 @@ static void test_each_check_can_fail(void **state)
 	}
 }
 
+/* More goroutines than a tick reads: said, never a fault. */
+static void test_coverage(void **state)
+{
+	static const struct {
+		uint64_t done, gated, passes, put_off;
+		const char *text;	/* NULL: nothing is said */
+	} v[] = {
+		{ 1000, 0, 1000, 0, NULL },
+		{ 1000, 900, 100, 0, NULL },
+		{ 1000, 0, 100, 0, "each goroutine looked at every 10.0 ticks," },
+		{ 1000, 500, 5, 0, "each goroutine looked at every 100.0 ticks," },
+		{ 1000, 0, 0, 0, "each goroutine looked at every 1000.0 ticks," },
+		{ 1000, 0, 1000, 1000, "at 101 Hz, 1.0 % of changed stacks put off," },
+		{ 1000, 0, 500, 1000, "each goroutine looked at every 2.0 ticks, 1.0 % of changed stacks put off," },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		_cleanup_(buf_deinit) struct buf line;
+		struct summary s = sample();
+
+		s.health[HEALTH_TICKS_DUE] = s.health[HEALTH_TICKS_DONE] = v[i].done;
+		s.health[HEALTH_TICKS_GATED] = v[i].gated;
+		s.health[HEALTH_G_READ] = 1;
+		s.health[HEALTH_G_PASSES] = v[i].passes;
+		s.health[HEALTH_G_PUT_OFF] = v[i].put_off;
+		s.health[HEALTH_STACKS] = s.health[HEALTH_STACKS_COMPLETE] = 99000;
+		buf_init(&line);
+		assert_true(verdict_text(&s, &line));
+		if (v[i].text)
+			assert_non_null(strstr(line.data, v[i].text));
+		else
+			assert_null(strstr(line.data, "looked at"));
+	}
+}
+
 /* Too little CPU time is said but not judged; none at all is not said. */
 static void test_little_cpu(void **state)
 {
@@ -503,6 +539,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good_run),
+		cmocka_unit_test(test_coverage),
 		cmocka_unit_test(test_restricted),
 		cmocka_unit_test(test_attached_health),
 		cmocka_unit_test(test_said_and_good),
