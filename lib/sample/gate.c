@@ -1,7 +1,8 @@
 /*
  * gate.c: has anything run in the process since the last tick? If not, every goroutine is where it was,
  * and the tick is over before it has begun. A process that waits costs next to nothing then, however
- * many goroutines it has.
+ * many goroutines it has. Before that all of them must have been looked at since something ran: by two
+ * rounds, of which the first may have begun too early.
  *
  * No single witness is enough. The process clock stands still while a thread runs, until the kernel's
  * next scheduler tick: so that must come more often than ours, and nothing may have been on a CPU at the
@@ -12,6 +13,8 @@
  * Upstream: src/runtime/proc.go (pidleput, procresize), runtime2.go (schedt.npidle).
  */
 #include "sample/sampler_impl.h"
+
+enum { ROUNDS = 2 };
 
 void gate_init(struct gate *g, const struct reader *r, uint64_t period)
 {
@@ -40,15 +43,19 @@ static bool all_ps_idle(const struct reader *r)
 bool gate_is_shut(struct gate *g, const struct reader *r)
 {
 	uint64_t before = g->cpu_ns;
+	bool still = g->usable && target_cpu_ns(r->target, &g->cpu_ns) && g->quiet && g->cpu_ns == before &&
+		     all_ps_idle(r);
 
-	if (!g->usable || !target_cpu_ns(r->target, &g->cpu_ns)) {
-		g->quiet = false;
-		return false;
-	}
-	return g->quiet && g->cpu_ns == before && all_ps_idle(r);
+	if (!still)
+		g->rounds = 0;
+	return still && g->rounds >= ROUNDS;
 }
 
-void gate_note(struct gate *g, bool ran)
+void gate_note(struct gate *g, const struct gate_tick *t)
 {
-	g->quiet = !ran;
+	g->quiet = !t->ran;
+	if (t->ran || t->put_off)
+		g->rounds = 0;
+	else if (t->round_ended && g->rounds < ROUNDS)
+		g->rounds++;
 }

@@ -74,6 +74,7 @@ static struct error *read_some(struct sampler *s)
 		err = gs_read_some(&s->gs, &s->reader, s->budget.headers, sampler_random(s), see_header, s, &pass);
 	profile_health_add(s->profile, HEALTH_G_READ, pass.slots);
 	profile_health_add(s->profile, HEALTH_G_PASSES, pass.ended);
+	s->round_ended = pass.ended;
 	if (pass.ended) {
 		s->alive = s->alive_seen;
 		s->alive_seen = 0;
@@ -92,6 +93,7 @@ struct error *rotation_read(struct sampler *s)
 	err = gs_read_all(&s->gs, &s->reader, see_header, s);
 	s->alive = s->alive_seen;
 	s->alive_seen = 0;
+	s->round_ended = !err;
 	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
 	profile_health_add(s->profile, HEALTH_G_PASSES, 1);
 	return err;
@@ -118,7 +120,8 @@ void rotation_put_off(struct sampler *s)
 {
 	uint32_t most = s->budget.stacks;
 
-	if (s->n_jobs <= most)
+	s->put_off = s->n_jobs > most;
+	if (!s->put_off)
 		return;
 	for (uint32_t i = 0; i < most; i++) {
 		uint32_t other = i + (uint32_t)(sampler_random(s) % (s->n_jobs - i));

@@ -196,7 +196,8 @@ static struct error *do_tick(struct sampler *s, bool late)
 	if (!err)
 		threads_settle(&s->threads, &s->reader, s->profile, false);
 	native_settle(s);
-	gate_note(&s->gate, err || s->looks->ran(s->looks));
+	gate_note(&s->gate, &(struct gate_tick){ .ran = err || s->looks->ran(s->looks),
+						 .round_ended = s->round_ended, .put_off = s->put_off });
 	return err;
 }
 

@@ -20,13 +20,20 @@ struct gate {
 	bool usable;		/* can its questions be asked of this process? */
 	bool quiet;		/* at the last tick that looked, nothing was on a CPU */
 	uint64_t cpu_ns;	/* process clock when it was asked last */
+	uint32_t rounds;	/* that looked at all goroutines since something has run */
+};
+
+/* What a tick that looked has found. */
+struct gate_tick {
+	bool ran;		/* something was on a CPU, or may have been */
+	bool round_ended;	/* with it all goroutines have been looked at once more */
+	bool put_off;		/* but not all that had changed */
 };
 
 void gate_init(struct gate *g, const struct reader *r, uint64_t period);
-/* Once per tick, before anything else is read. True: nothing has run since the last one. */
+/* Once per tick, before anything else is read. True: nothing has run since all were looked at. */
 bool gate_is_shut(struct gate *g, const struct reader *r);
-/* What a tick that looked has found: was anything on a CPU? */
-void gate_note(struct gate *g, bool ran);
+void gate_note(struct gate *g, const struct gate_tick *t);
 
 /* ---- sample.c ---- */
 
@@ -70,6 +77,7 @@ struct sampler {
 	uint32_t tick;			/* serial, from 1 */
 	struct budget budget;
 	bool rotates;			/* this tick reads some of the goroutines, not all */
+	bool round_ended, put_off;	/* as struct gate_tick */
 	struct g_list ran, running;	/* seen on a CPU at the last tick, at this one */
 	uint32_t alive, alive_seen;	/* goroutines: of the last whole pass, so far in this one */
 	uint64_t t_tick;

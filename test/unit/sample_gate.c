@@ -68,9 +68,11 @@ static int teardown(void **state)
 /* One tick: whether it was left out; `ran` is what it finds if it is not. */
 static bool tick(struct world *w, bool ran)
 {
+	const struct gate_tick t = { .ran = ran, .round_ended = true };
+
 	if (gate_is_shut(&w->gate, &w->reader))
 		return true;
-	gate_note(&w->gate, ran);
+	gate_note(&w->gate, &t);
 	return false;
 }
 
@@ -79,6 +81,7 @@ static void settle(struct world *w)
 {
 	gate_init(&w->gate, &w->reader, PERIOD);
 	assert_false(tick(w, false));
+	assert_false(tick(w, false));
 }
 
 static void shut_while_nothing_runs(void **state)
@@ -86,7 +89,8 @@ static void shut_while_nothing_runs(void **state)
 	struct world *w = *state;
 
 	assert_false(tick(w, true));	/* the first one looks */
-	assert_false(tick(w, false));	/* and the one after a look that found something */
+	for (int i = 0; i < 2; i++)
+		assert_false(tick(w, false));	/* two rounds more */
 	for (int i = 0; i < 5; i++)
 		assert_true(tick(w, false));
 }
@@ -99,6 +103,7 @@ static void open_when_the_clock_has_moved(void **state)
 	for (uint64_t ns = 1001; ns < 1005; ns++) {
 		target_fake_set_cpu_ns(w->target, ns);
 		assert_false(tick(w, false));
+		assert_false(tick(w, false));
 		assert_true(tick(w, false));
 	}
 }
@@ -109,6 +114,9 @@ static void open_while_a_p_is_busy(void **state)
 
 	settle(w);
 	for (uint32_t idle = 0; idle <= PS + 1; idle++) {
+		put_idle(w, PS);
+		settle(w);
+		assert_true(tick(w, false));
 		put_idle(w, idle);
 		assert_int_equal(tick(w, false), idle == PS);
 	}
@@ -122,10 +130,34 @@ static void open_while_something_was_seen(void **state)
 	struct world *w = *state;
 
 	settle(w);
-	gate_note(&w->gate, true);
+	gate_note(&w->gate, &(struct gate_tick){ .ran = true, .round_ended = true });
 	assert_false(tick(w, true));
-	assert_false(tick(w, false));
+	for (int i = 0; i < 2; i++)
+		assert_false(tick(w, false));
 	assert_true(tick(w, false));
+}
+
+/* With rotation a tick looks at some only; and those that were put off were not looked at. */
+static void open_until_all_were_looked_at(void **state)
+{
+	static const struct gate_tick some = { .round_ended = false }, all = { .round_ended = true },
+				      not_all = { .round_ended = true, .put_off = true };
+	struct world *w = *state;
+
+	gate_init(&w->gate, &w->reader, PERIOD);
+	for (int i = 0; i < 20; i++) {
+		assert_false(gate_is_shut(&w->gate, &w->reader));
+		gate_note(&w->gate, i % 10 == 9 ? &not_all : &some);
+	}
+	for (int i = 0; i < 20; i++) {
+		assert_false(gate_is_shut(&w->gate, &w->reader));
+		gate_note(&w->gate, i % 10 == 9 ? &all : &some);
+	}
+	assert_true(gate_is_shut(&w->gate, &w->reader));
+	target_fake_set_cpu_ns(w->target, 2000);
+	assert_false(gate_is_shut(&w->gate, &w->reader));
+	gate_note(&w->gate, &all);
+	assert_false(gate_is_shut(&w->gate, &w->reader));
 }
 
 static void never_shut_without_its_witnesses(void **state)
@@ -171,6 +203,7 @@ int main(void)
 		T(open_when_the_clock_has_moved),
 		T(open_while_a_p_is_busy),
 		T(open_while_something_was_seen),
+		T(open_until_all_were_looked_at),
 		T(never_shut_without_its_witnesses),
 		T(open_when_nothing_can_be_read),
 	};
