@@ -191,6 +191,9 @@ static void groups_text(const struct summary *s, struct buf *b)
 	else
 		buf_addf(b, "\n  goroutines  %s seen, %.1f on average", count_text(s->seen, seen), s->average);
 	buf_addf(b, " (mode %s)\n", s->mode == PROFILE_CPU ? "cpu" : "wall");
+	if (s->health[HEALTH_G_NEVER_SEEN])
+		buf_addf(b, "              at least %s more ended before a tick came by\n",
+			 count_text(s->health[HEALTH_G_NEVER_SEEN], seen));
 	if (!n)
 		return;
 	buf_adds(b, "   average  state            started at\n");

@@ -19,9 +19,9 @@ enum { ROUNDS = 2 };
 void gate_init(struct gate *g, const struct reader *r, uint64_t period)
 {
 	*g = (struct gate){
-		.usable = r->goroutines && go_runtime_globals(r->rt)[GO_SCHED].addr &&
-			  go_runtime_globals(r->rt)[GO_GOMAXPROCS].addr && go_has(r->layout, GO_SCHED_NPIDLE) &&
-			  target_cpu_step(r->target) < period,
+		.usable = r->goroutines && (go_runtime_caps(r->rt) & GO_CAP_SCHED) &&
+			  go_has(r->layout, GO_SCHED_NPIDLE) &&
+			  go_runtime_globals(r->rt)[GO_GOMAXPROCS].addr && target_cpu_step(r->target) < period,
 	};
 }
 

@@ -93,6 +93,8 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->random = o->seed | 1;
 	s->period = NSEC_PER_SEC / o->rate_hz;
 	s->budget = budget_full();
+	if (s->reader.goroutines)
+		births_begin(s);
 	gate_init(&s->gate, &s->reader, s->period);
 	s->start = reader_now(&s->reader);
 	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
@@ -143,6 +145,7 @@ static struct error *read_goroutines(struct sampler *s)
 
 	if (!s->reader.goroutines)
 		return NULL;
+	births_update(s);
 	err = gs_update(&s->gs, &s->reader);
 	if (!err)
 		err = rotation_read(s);
@@ -298,6 +301,7 @@ struct error *sampler_settle(struct sampler *s)
 	profile_health_set(s->profile, HEALTH_HELD_MEDIAN, median);
 	profile_health_set(s->profile, HEALTH_HELD_P99, p99);
 	profile_health_set(s->profile, HEALTH_REAL_TIME, strcmp(tracer_priority(s->tracer), "SCHED_FIFO") == 0);
+	births_settle(s);
 	profile_health_add(s->profile, HEALTH_OWN_CPU, cpu - s->own_cpu);
 	s->own_cpu = cpu;
 	native_settle(s);

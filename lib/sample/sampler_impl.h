@@ -37,6 +37,13 @@ void gate_note(struct gate *g, const struct gate_tick *t);
 
 /* ---- sample.c ---- */
 
+/* Numbers that the runtime has given to goroutines, and how many of those were seen. */
+struct births {
+	bool known;
+	uint64_t from, now;		/* its counter when sampling began, and at the last tick */
+	uint64_t seen, slack;
+};
+
 /* Addresses of goroutines. */
 struct g_list {
 	gaddr_t *v;
@@ -65,6 +72,7 @@ struct sampler {
 	struct look_source *looks;
 	struct timely timely;
 	struct gate gate;
+	struct births births;
 	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
 	uint32_t n_jobs, cap_jobs;
 	struct pc_frame *frames;	/* scratch of captures */
@@ -121,6 +129,15 @@ struct error *rotation_read(struct sampler *s);
 struct error *rotation_resume(struct sampler *s);
 /* Takes jobs out at random that are more than a tick has time for. */
 void rotation_put_off(struct sampler *s);
+
+/* ---- births.c ---- */
+
+void births_begin(struct sampler *s);
+/* At a tick that looks. */
+void births_update(struct sampler *s);
+void births_seen(struct sampler *s, uint64_t goid);
+/* Into the health figures: at least so many were never seen. */
+void births_settle(struct sampler *s);
 
 /* ---- see_thread.c ---- */
 

@@ -47,6 +47,7 @@ struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_
 {
 	slot_clear(s, slot, look->t_before);
 	slot->goid = look->goid;
+	births_seen(s, look->goid);
 	/* Without the counter of parks two equal headers may have a run between them. */
 	slot->hot = go_runtime_caps(s->reader.rt) & GO_CAP_TRACKINGSEQ ? HOT_LOOKS : FOREVER_HOT;
 	slot->system = !s->options.system && intern_is_system(&s->intern, look);

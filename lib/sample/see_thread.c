@@ -84,6 +84,7 @@ static struct error *add_orphan(struct sampler *s, const struct g_look *g)
 
 	if (err)
 		return err;
+	births_seen(s, g->goid);	/* once more if it gets a slot: what is told is a least number */
 	s->orphans[s->n_orphans++] = (struct orphan){ .g = g->g, .goid = g->goid };
 	return NULL;
 }

@@ -48,6 +48,7 @@ static int setup(void **state)
 				     .clock = &system_clock, .goroutines = true };
 	w->reader.rt->globals[GO_SCHED].addr = SCHED;
 	w->reader.rt->globals[GO_GOMAXPROCS].addr = GOMAXPROCS;
+	w->reader.rt->caps |= GO_CAP_SCHED;
 	put_ps(w, PS);
 	put_idle(w, PS);
 	gate_init(&w->gate, &w->reader, PERIOD);

@@ -1,0 +1,64 @@
+/*
+ * births.c: how many goroutines were made and never seen, because they ended before a tick came by. The
+ * runtime hands out numbers to its Ps in batches, so what it has counted may be a batch per P more than
+ * there are: that much is taken off, and what is told is "at least".
+ *
+ * Upstream: src/runtime/proc.go (newproc1), runtime2.go (schedt.goidgen, p.goidcache).
+ */
+#include "sample/sampler_impl.h"
+
+enum { BATCH = 16 };	/* _GoidCacheBatch, since Go 1.1 */
+
+static bool read_counter(const struct sampler *s, uint64_t *ret)
+{
+	const struct reader *r = &s->reader;
+	gaddr_t sched = go_runtime_globals(r->rt)[GO_SCHED].addr;
+	struct error *err;
+
+	if (!(go_runtime_caps(r->rt) & GO_CAP_SCHED))
+		return false;
+	err = target_read_u64(r->target, sched + (gaddr_t)r->layout->f[GO_SCHED_GOIDGEN].offset, ret);
+	error_free(err);
+	return !err;
+}
+
+static uint64_t ps(const struct reader *r)
+{
+	gaddr_t at = go_runtime_globals(r->rt)[GO_GOMAXPROCS].addr;
+	uint32_t n = 0;
+	struct error *err = at ? target_read_u32(r->target, at, &n) : &err_notfound;
+
+	error_free(err);
+	return !err && n && n <= UINT16_MAX ? n : 1;
+}
+
+void births_begin(struct sampler *s)
+{
+	struct births *b = &s->births;
+
+	*b = (struct births){ .seen = 0 };
+	b->known = read_counter(s, &b->from);
+	b->now = b->from;
+	b->slack = b->known ? BATCH * ps(&s->reader) : 0;
+}
+
+void births_update(struct sampler *s)
+{
+	uint64_t now;
+
+	if (s->births.known && read_counter(s, &now) && now > s->births.now)
+		s->births.now = now;
+}
+
+void births_seen(struct sampler *s, uint64_t goid)
+{
+	s->births.seen += s->births.known && goid > s->births.from;
+}
+
+void births_settle(struct sampler *s)
+{
+	const struct births *b = &s->births;
+	uint64_t made = b->now - b->from, least = b->seen + b->slack;
+
+	profile_health_set(s->profile, HEALTH_G_NEVER_SEEN, b->known && made > least ? made - least : 0);
+}
