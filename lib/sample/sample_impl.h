@@ -58,6 +58,7 @@ struct g_slot {
 	bool captured;			/* its last observation came from a held thread */
 	bool system;			/* the runtime's own: left out */
 	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
+	uint8_t turn;			/* lowest bits of the tick at which its stack was asked for last */
 	uint32_t captured_tick;		/* serial of the tick of that capture */
 };
 

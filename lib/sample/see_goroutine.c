@@ -29,6 +29,7 @@ static struct error *add_job(struct sampler *s, struct g_slot *slot, const struc
 
 	if (err)
 		return err;
+	slot->turn = (uint8_t)s->tick;
 	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
 	return NULL;
 }
