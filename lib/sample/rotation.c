@@ -131,6 +131,8 @@ void rotation_put_off(struct sampler *s)
 		s->jobs[i] = s->jobs[other];
 		s->jobs[other] = job;
 	}
+	for (uint32_t i = most; i < s->n_jobs; i++)
+		s->gs.slots[s->jobs[i].owner].turn--;	/* it did not come */
 	profile_health_add(s->profile, HEALTH_G_PUT_OFF, s->n_jobs - most);
 	s->n_jobs = most;
 }

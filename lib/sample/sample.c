@@ -157,13 +157,12 @@ static struct error *read_goroutines(struct sampler *s)
 /* Stacks of those that are not on a CPU and have changed. */
 static struct error *read_stacks(struct sampler *s)
 {
-	struct error *err = rotation_resume(s);
+	struct error *err;
 
-	if (err)
-		return err;
 	drop_captured_jobs(s);
 	rotation_put_off(s);
-	return stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
+	err = rotation_resume(s);
+	return err ? err : stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
 }
 
 static struct error *do_tick(struct sampler *s, bool late)

@@ -125,7 +125,7 @@ void budget_adapt(struct budget *b, uint64_t ns);
 struct error *rotation_note(struct sampler *s, gaddr_t g);
 /* Headers of all goroutines, or of those whose turn it is. */
 struct error *rotation_read(struct sampler *s);
-/* Goroutines that have left their threads; after this tick's captures, before the stacks. */
+/* Goroutines that have left their threads; after this tick's captures and rotation_put_off, before the stacks. */
 struct error *rotation_resume(struct sampler *s);
 /* Takes jobs out at random that are more than a tick has time for. */
 void rotation_put_off(struct sampler *s);

@@ -48,17 +48,24 @@ static void chance_decides_whose_stack_is_put_off(void **state)
 
 	(void)state;
 	s.jobs = test_calloc(JOBS, sizeof(*s.jobs));
+	s.gs.slots = test_calloc(JOBS, sizeof(*s.gs.slots));
 	assert_null(profile_create(&system_clock, &meta, &s.profile));
 	for (int round = 0; round < ROUNDS; round++) {
-		for (uint32_t i = 0; i < JOBS; i++)
+		for (uint32_t i = 0; i < JOBS; i++) {
 			s.jobs[i].owner = i;
+			s.gs.slots[i].turn = 7;
+		}
 		s.n_jobs = JOBS;
 		rotation_put_off(&s);
 		assert_int_equal(s.n_jobs, JOBS / 3);
 		for (uint32_t i = 0; i < s.n_jobs; i++) {
 			assert_in_range(s.jobs[i].owner, 0, JOBS - 1);
 			taken[s.jobs[i].owner]++;
+			assert_int_equal(s.gs.slots[s.jobs[i].owner].turn, 7);
+			s.gs.slots[s.jobs[i].owner].turn = 0;
 		}
+		for (uint32_t i = 0; i < JOBS; i++)
+			assert_int_not_equal(s.gs.slots[i].turn, 7);	/* nor is the turn of the others */
 	}
 	for (uint32_t i = 0; i < JOBS; i++) {
 		assert_in_range(taken[i], 1, ROUNDS);
@@ -73,6 +80,7 @@ static void chance_decides_whose_stack_is_put_off(void **state)
 	assert_int_equal(s.n_jobs, JOBS / 3);
 	profile_destroy(s.profile);
 	test_free(s.jobs);
+	test_free(s.gs.slots);
 	test_free(taken);
 }
 
