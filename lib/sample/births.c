@@ -1,7 +1,8 @@
 /*
  * births.c: how many goroutines were made and never seen, because they ended before a tick came by. The
  * runtime hands out numbers to its Ps in batches, so what it has counted may be a batch per P more than
- * there are: that much is taken off, and what is told is "at least".
+ * there are; and where not all are looked at in one tick, each struct may hold one whose turn has not
+ * come. That much is taken off, and what is told is "at least".
  *
  * Upstream: src/runtime/proc.go (newproc1), runtime2.go (schedt.goidgen, p.goidcache).
  */
@@ -22,6 +23,7 @@ static bool read_counter(const struct sampler *s, uint64_t *ret)
 	return !err;
 }
 
+/* A P that is taken away keeps its batch. */
 static uint64_t ps(const struct reader *r)
 {
 	gaddr_t at = go_runtime_globals(r->rt)[GO_GOMAXPROCS].addr;
@@ -39,15 +41,21 @@ void births_begin(struct sampler *s)
 	*b = (struct births){ .seen = 0 };
 	b->known = read_counter(s, &b->from);
 	b->now = b->from;
-	b->slack = b->known ? BATCH * ps(&s->reader) : 0;
+	b->ps = b->known ? ps(&s->reader) : 0;
 }
 
 void births_update(struct sampler *s)
 {
-	uint64_t now;
+	struct births *b = &s->births;
+	uint64_t now, n;
 
-	if (s->births.known && read_counter(s, &now) && now > s->births.now)
-		s->births.now = now;
+	if (!b->known || !read_counter(s, &now))
+		return;
+	if (now > b->now)
+		b->now = now;
+	n = ps(&s->reader);
+	if (n > b->ps)
+		b->ps = n;
 }
 
 void births_seen(struct sampler *s, uint64_t goid)
@@ -57,8 +65,12 @@ void births_seen(struct sampler *s, uint64_t goid)
 
 void births_settle(struct sampler *s)
 {
-	const struct births *b = &s->births;
-	uint64_t made = b->now - b->from, least = b->seen + b->slack;
+	struct births *b = &s->births;
+	uint64_t made = b->now - b->from, least = b->seen + BATCH * b->ps + (s->rotates ? s->gs.n : 0);
+	uint64_t never = b->known && made > least ? made - least : 0;
 
-	profile_health_set(s->profile, HEALTH_G_NEVER_SEEN, b->known && made > least ? made - least : 0);
+	if (never <= b->told)
+		return;
+	profile_health_add(s->profile, HEALTH_G_NEVER_SEEN, never - b->told);
+	b->told = never;
 }

@@ -9,8 +9,9 @@
  * of the old one the two become one.
  *
  * Where there are more than one tick can read, each tick reads some of the spans, in an order that
- * begins anew, elsewhere and with another step, whenever all were read: nothing in the program that has
- * a period of its own can walk along with it.
+ * begins anew, elsewhere and with another step, whenever all were read, or there are more of them:
+ * nothing in the program that has a period of its own can walk along with it. Who was read in a round
+ * is noted with it, so a round ends also while the table grows at every tick.
  *
  * Upstream: src/runtime/proc.go (allgadd: stores allgptr, then allglen, both atomically; so
  * reading the length first and the pointer second never sees a length that the array lacks).
@@ -35,8 +36,8 @@ struct g_range {
 	uint32_t first, n;	/* slots */
 	gaddr_t addr;
 	uint32_t len;
+	uint8_t round;		/* the one that has read all of it last, or an earlier one */
 };
-
 
 struct error *gs_init(struct gs *gs)
 {
@@ -73,6 +74,20 @@ struct g_slot *gs_slot(struct gs *gs, gaddr_t g)
 	return slot ? slot : find_in(gs, gs->n_old, gs->n - gs->n_old, g);
 }
 
+static bool range_is_read(const struct gs *gs, const struct g_range *range)
+{
+	return range->round == gs->round;
+}
+
+/* One more slot at the end of a range; what it holds is read when all of it is. */
+static void extend(const struct gs *gs, struct g_range *range, const struct g_slot *slot, size_t span)
+{
+	range->n++;
+	range->len = slot->addr + span - range->addr;
+	if (slot->round != gs->round)
+		range->round = slot->round;
+}
+
 /* Ranges over slots [first, end), which are sorted: a new one where the gap is wide or it would be too long. */
 static uint32_t add_ranges(const struct gs *gs, uint32_t first, uint32_t end, size_t span, struct g_range *ranges)
 {
@@ -80,30 +95,30 @@ static uint32_t add_ranges(const struct gs *gs, uint32_t first, uint32_t end, si
 	uint32_t n = 0;
 
 	for (uint32_t i = first; i < end; i++) {
-		gaddr_t addr = gs->slots[i].addr;
+		const struct g_slot *slot = &gs->slots[i];
 
-		if (last && addr <= last->addr + last->len + GAP_MAX &&
-		    addr + span <= last->addr + BATCH_BYTES) {
-			last->n++;
-			last->len = addr + span - last->addr;
-			continue;
+		if (!last || slot->addr > last->addr + last->len + GAP_MAX ||
+		    slot->addr + span > last->addr + BATCH_BYTES) {
+			last = &ranges[n++];
+			*last = (struct g_range){ .first = i, .addr = slot->addr, .round = gs->round };
 		}
-		last = &ranges[n++];
-		*last = (struct g_range){ .first = i, .n = 1, .addr = addr, .len = span };
+		extend(gs, last, slot, span);
 	}
 	return n;
 }
 
-/* How many ranges there can be at most is only known once they are made: room grows with need. */
-static struct error *make_ranges(struct gs *gs, size_t span)
+/* Those of the old part stay as they are while that part does. */
+static struct error *make_ranges(struct gs *gs, size_t span, bool old_too)
 {
 	struct error *err = array_reserve(&gs->ranges, &gs->cap_ranges, gs->n, sizeof(*gs->ranges));
 
 	if (err)
 		return err;
-	gs->n_ranges = add_ranges(gs, 0, gs->n_old, span, gs->ranges);
-	gs->n_ranges += add_ranges(gs, gs->n_old, gs->n, span, gs->ranges + gs->n_ranges);
-	gs->round_left = 0;
+	if (old_too)
+		gs->n_old_ranges = add_ranges(gs, 0, gs->n_old, span, gs->ranges);
+	gs->n_ranges = gs->n_old_ranges +
+		       add_ranges(gs, gs->n_old, gs->n, span, gs->ranges + gs->n_old_ranges);
+	gs->in_order = false;
 	return NULL;
 }
 
@@ -162,7 +177,7 @@ static struct error *append_tail(struct gs *gs, const struct reader *r, gaddr_t 
 	if (err)
 		return err;
 	for (uint32_t i = before; i < to; i++)
-		gs->slots[i] = (struct g_slot){ .addr = pointers[i - before] };
+		gs->slots[i] = (struct g_slot){ .addr = pointers[i - before], .round = (uint8_t)(gs->round - 1) };
 	err = merge(gs, gs->n_old, before, to);
 	if (err)
 		return err;
@@ -183,6 +198,7 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 		{ .addr = g[GO_ALLGLEN].addr, .buf = &len, .len = 8 },
 		{ .addr = g[GO_ALLGPTR].addr, .buf = &array, .len = 8 },
 	};
+	uint32_t old = gs->n_old;
 	struct error *err;
 
 	err = target_read_v(r->target, v, 2);
@@ -199,7 +215,7 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 	err = array_reserve(&gs->slots, &gs->cap, len, sizeof(*gs->slots));
 	if (!err)
 		err = append_tail(gs, r, array, len);
-	return err ? err : make_ranges(gs, r->g_span);
+	return err ? err : make_ranges(gs, r->g_span, gs->n_old != old);
 }
 
 /* A struct whose range came back short (a hole in between): by itself. */
@@ -217,17 +233,27 @@ static struct error *visit_alone(struct g_slot *slot, const struct reader *r, gs
 	return visit(ctx, slot, bytes, before, reader_now(r));
 }
 
-static struct error *visit_range(struct gs *gs, const struct g_range *range, const struct span *s,
-				 const struct reader *r, uint64_t before, uint64_t after,
-				 gs_visit *visit, void *ctx)
+/* Some ranges that are read by one system call. */
+struct batch {
+	struct g_range *ranges[BATCH_RANGES];
+	struct span v[BATCH_RANGES];
+	uint32_t n;
+};
+
+static struct error *visit_range(struct gs *gs, struct g_range *range, const struct span *s, const struct reader *r,
+				 uint64_t before, uint64_t after, gs_visit *visit, void *ctx)
 {
 	const uint8_t *bytes = s->buf;
 
+	range->round = gs->round;
 	for (uint32_t i = 0; i < range->n; i++) {
 		struct g_slot *slot = &gs->slots[range->first + i];
 		size_t at = slot->addr - range->addr;
 		struct error *err;
 
+		if (slot->round == gs->round)
+			continue;
+		slot->round = gs->round;
 		if (at + r->g_span <= s->done)
 			err = visit(ctx, slot, bytes + at, before, after);
 		else
@@ -236,60 +262,6 @@ static struct error *visit_range(struct gs *gs, const struct g_range *range, con
 			return err;
 	}
 	return NULL;
-}
-
-/* The span that stands at this place of the round. */
-static const struct g_range *range_at(const struct gs *gs, uint32_t place)
-{
-	return &gs->ranges[(gs->round_start + (uint64_t)place * gs->round_step) % gs->n_ranges];
-}
-
-/* One system call: as many ranges from `place` on as a batch takes, before `end`. */
-static uint32_t fill_batch(const struct gs *gs, uint32_t place, uint32_t end, struct span *v)
-{
-	size_t used = 0;
-	uint32_t n = 0;
-
-	while (place + n < end && n < BATCH_RANGES) {
-		const struct g_range *range = range_at(gs, place + n);
-
-		if (used + range->len > BATCH_BYTES)
-			break;
-		v[n++] = (struct span){ .addr = range->addr, .buf = gs->buffer + used, .len = range->len };
-		used += range->len;
-	}
-	return n;
-}
-
-static struct error *read_places(struct gs *gs, const struct reader *r, uint32_t place, uint32_t end,
-				 gs_visit *visit, void *ctx)
-{
-	struct span v[BATCH_RANGES];
-	struct error *err;
-
-	for (uint32_t n; place < end; place += n) {
-		uint64_t before = reader_now(r), after;
-
-		n = fill_batch(gs, place, end, v);
-		err = target_read_v(r->target, v, n);
-		if (err)
-			return err;
-		after = reader_now(r);
-		for (uint32_t i = 0; i < n; i++) {
-			err = visit_range(gs, range_at(gs, place + i), &v[i], r, before, after, visit, ctx);
-			if (err)
-				return err;
-		}
-	}
-	return NULL;
-}
-
-struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit, void *ctx)
-{
-	gs->round_start = 0;
-	gs->round_step = 1;
-	gs->round_left = 0;
-	return read_places(gs, r, 0, gs->n_ranges, visit, ctx);
 }
 
 static uint32_t common_divisor(uint32_t a, uint32_t b)
@@ -303,32 +275,109 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
 	return a;
 }
 
-/* A step that has no divisor with the number of ranges leads to each of them once. */
-static void begin_round(struct gs *gs, uint64_t random)
+static void begin_round(struct gs *gs)
 {
-	gs->round_start = (uint32_t)(random % gs->n_ranges);
-	gs->round_step = (uint32_t)(random >> 32) % gs->n_ranges;
-	while (common_divisor(gs->round_step, gs->n_ranges) != 1)
-		gs->round_step++;
-	gs->round_left = gs->n_ranges;
+	gs->round++;
+	gs->in_round = true;
+	gs->in_order = false;
+}
+
+/* A step that has no divisor with the number of ranges leads to each of them once. */
+static void choose_order(struct gs *gs, uint64_t random)
+{
+	gs->start = (uint32_t)(random % gs->n_ranges);
+	gs->step = (uint32_t)(random >> 32) % gs->n_ranges;
+	while (common_divisor(gs->step, gs->n_ranges) != 1)
+		gs->step++;
+	gs->left = gs->n_ranges;
+	gs->in_order = true;
+}
+
+/* The next range that the round has not read; NULL: it is over. */
+static struct g_range *next_range(struct gs *gs)
+{
+	for (; gs->left; gs->left--) {
+		uint64_t place = gs->n_ranges - gs->left;
+		struct g_range *range = &gs->ranges[(gs->start + place * gs->step) % gs->n_ranges];
+
+		if (!range_is_read(gs, range))
+			return range;
+	}
+	return NULL;
+}
+
+/* As many of the next ranges as a system call takes, until `most` slots are reached; how many slots. */
+static uint32_t fill_batch(struct gs *gs, uint32_t most, struct batch *b)
+{
+	struct g_range *range;
+	uint32_t slots = 0;
+	size_t used = 0;
+
+	for (b->n = 0; b->n < BATCH_RANGES && slots < most && (range = next_range(gs)); gs->left--) {
+		if (used + range->len > BATCH_BYTES)
+			break;
+		b->ranges[b->n] = range;
+		b->v[b->n++] = (struct span){ .addr = range->addr, .buf = gs->buffer + used, .len = range->len };
+		used += range->len;
+		slots += range->n;
+	}
+	return slots;
+}
+
+static struct error *read_ranges(struct gs *gs, const struct reader *r, uint32_t most, gs_visit *visit, void *ctx,
+				 uint32_t *slots)
+{
+	struct batch b;
+
+	for (*slots = 0; *slots < most;) {
+		uint32_t n = fill_batch(gs, most - *slots, &b);
+		uint64_t before = reader_now(r), after;
+		struct error *err;
+
+		if (!b.n)
+			return NULL;
+		*slots += n;
+		err = target_read_v(r->target, b.v, b.n);
+		if (err)
+			return err;
+		after = reader_now(r);
+		for (uint32_t i = 0; i < b.n; i++) {
+			err = visit_range(gs, b.ranges[i], &b.v[i], r, before, after, visit, ctx);
+			if (err)
+				return err;
+		}
+	}
+	return NULL;
+}
+
+struct error *gs_read_all(struct gs *gs, const struct reader *r, gs_visit *visit, void *ctx)
+{
+	uint32_t slots;
+
+	begin_round(gs);
+	gs->in_round = false;
+	gs->start = 0;
+	gs->step = 1;
+	gs->left = gs->n_ranges;
+	return read_ranges(gs, r, UINT32_MAX, visit, ctx, &slots);
 }
 
 struct error *gs_read_some(struct gs *gs, const struct reader *r, uint32_t most, uint64_t random, gs_visit *visit,
 			   void *ctx, struct gs_pass *ret)
 {
-	uint32_t place, end;
+	struct error *err;
 
 	*ret = (struct gs_pass){ .slots = 0 };
 	if (!gs->n_ranges)
 		return NULL;
-	if (!gs->round_left)
-		begin_round(gs, random);
-	place = gs->n_ranges - gs->round_left;
-	for (end = place; end < gs->n_ranges && (end == place || ret->slots < most); end++)
-		ret->slots += range_at(gs, end)->n;
-	gs->round_left = gs->n_ranges - end;
-	ret->ended = gs->round_left == 0;
-	return read_places(gs, r, place, end, visit, ctx);
+	if (!gs->in_round)
+		begin_round(gs);
+	if (!gs->in_order)
+		choose_order(gs, random);
+	err = read_ranges(gs, r, most, visit, ctx, &ret->slots);
+	ret->ended = !err && !next_range(gs);
+	gs->in_round = !ret->ended;
+	return err;
 }
 
 struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)

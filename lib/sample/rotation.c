@@ -41,13 +41,23 @@ void budget_adapt(struct budget *b, uint64_t ns)
 	b->stacks = adapted(b->stacks, ns, STACKS_MIN, STACKS_MAX);
 }
 
-struct error *rotation_note(struct sampler *s, gaddr_t g)
+struct error *g_list_add(struct g_list *l, gaddr_t g)
 {
-	struct g_list *l = &s->running;
 	struct error *err = array_reserve(&l->v, &l->cap, l->n + 1, sizeof(*l->v));
 
 	if (!err)
 		l->v[l->n++] = g;
+	return err;
+}
+
+/* see_header, for those that are read once per round: counts who is alive. */
+static struct error *see_turn(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
+			      uint64_t t_after)
+{
+	struct sampler *s = ctx;
+	struct error *err = see_header(ctx, slot, bytes, t_before, t_after);
+
+	s->alive_seen += slot->goid && !slot->system;
 	return err;
 }
 
@@ -58,11 +68,21 @@ static struct error *read_orphans(struct sampler *s)
 
 	for (uint32_t i = 0; i < s->n_orphans && !err; i++) {
 		struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+		bool its_turn = slot && slot->round != s->gs.round;
 
-		if (slot)
-			err = gs_read_one(slot, &s->reader, see_header, s);
+		if (!slot)
+			continue;
+		slot->round = s->gs.round;	/* this is its turn */
+		err = gs_read_one(slot, &s->reader, its_turn ? see_turn : see_header, s);
 	}
 	return err;
+}
+
+static void end_round(struct sampler *s)
+{
+	s->alive = s->alive_seen;
+	s->alive_seen = 0;
+	profile_health_add(s->profile, HEALTH_G_PASSES, 1);
 }
 
 static struct error *read_some(struct sampler *s)
@@ -71,14 +91,11 @@ static struct error *read_some(struct sampler *s)
 	struct error *err = read_orphans(s);
 
 	if (!err)
-		err = gs_read_some(&s->gs, &s->reader, s->budget.headers, sampler_random(s), see_header, s, &pass);
+		err = gs_read_some(&s->gs, &s->reader, s->budget.headers, sampler_random(s), see_turn, s, &pass);
 	profile_health_add(s->profile, HEALTH_G_READ, pass.slots);
-	profile_health_add(s->profile, HEALTH_G_PASSES, pass.ended);
 	s->round_ended = pass.ended;
-	if (pass.ended) {
-		s->alive = s->alive_seen;
-		s->alive_seen = 0;
-	}
+	if (pass.ended)
+		end_round(s);
 	return err;
 }
 
@@ -90,12 +107,11 @@ struct error *rotation_read(struct sampler *s)
 	if (s->rotates)
 		return read_some(s);
 	s->alive_seen = 0;
-	err = gs_read_all(&s->gs, &s->reader, see_header, s);
-	s->alive = s->alive_seen;
-	s->alive_seen = 0;
+	err = gs_read_all(&s->gs, &s->reader, see_turn, s);
 	s->round_ended = !err;
 	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
-	profile_health_add(s->profile, HEALTH_G_PASSES, 1);
+	if (!err)
+		end_round(s);
 	return err;
 }
 
@@ -104,11 +120,11 @@ struct error *rotation_resume(struct sampler *s)
 	const struct g_list left = s->ran;
 	struct error *err = NULL;
 
-	for (uint32_t i = 0; i < left.n && !err && s->rotates; i++) {
+	for (uint32_t i = 0; i < left.n && !err && (s->rotates || s->put_off); i++) {
 		struct g_slot *slot = gs_slot(&s->gs, left.v[i]);
 
-		/* If it is its turn just now, its stack will tell. (By chance at one in 256 of other ticks, too.) */
-		if (slot && slot->captured && slot->captured_tick != s->tick && slot->turn != (uint8_t)s->tick)
+		/* If it is its turn just now, its stack will tell. */
+		if (slot && slot->captured && slot->captured_tick != s->tick && slot->turn != (uint16_t)s->tick)
 			err = gs_read_one(slot, &s->reader, see_left, s);
 	}
 	s->ran = s->running;
@@ -131,8 +147,12 @@ void rotation_put_off(struct sampler *s)
 		s->jobs[i] = s->jobs[other];
 		s->jobs[other] = job;
 	}
-	for (uint32_t i = most; i < s->n_jobs; i++)
-		s->gs.slots[s->jobs[i].owner].turn--;	/* it did not come */
+	for (uint32_t i = most; i < s->n_jobs; i++) {
+		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
+
+		slot->turn = (uint16_t)(s->tick - 1);	/* it did not come */
+		slot->still = false;			/* what has changed is not known */
+	}
 	profile_health_add(s->profile, HEALTH_G_PUT_OFF, s->n_jobs - most);
 	s->n_jobs = most;
 }

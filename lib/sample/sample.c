@@ -65,12 +65,23 @@ static struct error *init_parts(struct sampler *s)
 	return err;
 }
 
-static uint64_t own_cpu(void)
+static uint64_t cpu_by(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static uint64_t own_cpu(void)
+{
+	return cpu_by(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* Of the thread that samples, without the times when it had no core. */
+static uint64_t thread_cpu(void)
+{
+	return cpu_by(CLOCK_THREAD_CPUTIME_ID);
 }
 
 struct error *sampler_create(const struct sampler_parts *parts, const struct sampler_options *o,
@@ -167,7 +178,7 @@ static struct error *read_stacks(struct sampler *s)
 
 static struct error *do_tick(struct sampler *s, bool late)
 {
-	uint64_t begin, spent;
+	uint64_t begin = thread_cpu();
 	struct error *err;
 
 	err = profile_tick(s->profile, s->t_tick);
@@ -181,18 +192,15 @@ static struct error *do_tick(struct sampler *s, bool late)
 	timely_leave(&s->timely);
 	s->n_jobs = 0;
 	err = s->looks->collect_late(s->looks, see_thread, s);
-	begin = reader_now(&s->reader);
 	if (!err)
 		err = read_goroutines(s);
-	spent = reader_now(&s->reader) - begin;
 	if (!err)
 		err = s->looks->collect(s->looks, reader_now(&s->reader) + COLLECT_NS, see_thread, s);
 	if (err)
 		return err;
 	end_thread_tracks(s);
-	begin = reader_now(&s->reader);
 	err = read_stacks(s);
-	budget_adapt(&s->budget, spent + reader_now(&s->reader) - begin);
+	budget_adapt(&s->budget, thread_cpu() - begin);
 	if (!err)
 		err = threads_update(&s->threads, &s->reader, s->tracer);
 	if (!err)

@@ -58,7 +58,8 @@ struct g_slot {
 	bool captured;			/* its last observation came from a held thread */
 	bool system;			/* the runtime's own: left out */
 	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
-	uint8_t turn;			/* lowest bits of the tick at which its stack was asked for last */
+	uint8_t round;			/* number of the round that has read it last (gs.c) */
+	uint16_t turn;			/* lowest bits of the tick at which its stack was asked for last */
 	uint32_t captured_tick;		/* serial of the tick of that capture */
 };
 
@@ -68,8 +69,10 @@ struct gs {
 	struct g_slot *slots;		/* sorted by address, in two parts: [0, n_old) and [n_old, n) */
 	uint32_t n, n_old, cap;
 	struct g_range *ranges;
-	uint32_t n_ranges, cap_ranges;
-	uint32_t round_start, round_step, round_left;	/* of gs_read_some */
+	uint32_t n_ranges, n_old_ranges, cap_ranges;	/* those of the old part come first */
+	uint8_t round;			/* number of the round at hand; it wraps */
+	bool in_round, in_order;	/* it has begun; the order of what is left of it is chosen */
+	uint32_t start, step, left;	/* that order, and how much of it is left */
 	uint8_t *buffer;
 };
 
@@ -91,11 +94,12 @@ struct gs_pass {
 };
 
 /*
- * The next `most` of them or some more (whole spans, at least one). A round over all begins where `random`
- * says; it begins anew when there are more of them.
+ * The next `most` of them or some more (whole spans, at least one). A round reads each of them once, in an
+ * order that `random` chooses, also those that come while it lasts.
  */
 struct error *gs_read_some(struct gs *gs, const struct reader *r, uint32_t most, uint64_t random, gs_visit *visit,
 			   void *ctx, struct gs_pass *ret);
+/* One out of turn. */
 struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx);
 
 /* ---- stacks.c ---- */

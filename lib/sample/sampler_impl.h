@@ -41,7 +41,8 @@ void gate_note(struct gate *g, const struct gate_tick *t);
 struct births {
 	bool known;
 	uint64_t from, now;		/* its counter when sampling began, and at the last tick */
-	uint64_t seen, slack;
+	uint64_t ps;			/* most Ps that there were */
+	uint64_t seen, told;		/* of those goroutines: seen, and told as never seen */
 };
 
 /* Addresses of goroutines. */
@@ -86,7 +87,7 @@ struct sampler {
 	struct budget budget;
 	bool rotates;			/* this tick reads some of the goroutines, not all */
 	bool round_ended, put_off;	/* as struct gate_tick */
-	struct g_list ran, running;	/* seen on a CPU at the last tick, at this one */
+	struct g_list ran, running;	/* seen on a CPU at the last tick and to be asked; at this one */
 	uint32_t alive, alive_seen;	/* goroutines: of the last whole pass, so far in this one */
 	uint64_t t_tick;
 };
@@ -119,10 +120,10 @@ void native_settle(struct sampler *s);
 /* ---- rotation.c ---- */
 
 struct budget budget_full(void);
-/* `ns`: how long this tick has read. */
+/* `ns`: CPU time that this tick has taken. */
 void budget_adapt(struct budget *b, uint64_t ns);
-/* A held thread has spoken for this goroutine. */
-struct error *rotation_note(struct sampler *s, gaddr_t g);
+/* A goroutine that was on a CPU: to be asked at this tick (s->ran, until rotation_resume) or at the next one. */
+struct error *g_list_add(struct g_list *l, gaddr_t g);
 /* Headers of all goroutines, or of those whose turn it is. */
 struct error *rotation_read(struct sampler *s);
 /* Goroutines that have left their threads; after this tick's captures and rotation_put_off, before the stacks. */

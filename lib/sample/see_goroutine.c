@@ -29,7 +29,7 @@ static struct error *add_job(struct sampler *s, struct g_slot *slot, const struc
 
 	if (err)
 		return err;
-	slot->turn = (uint8_t)s->tick;
+	slot->turn = (uint16_t)s->tick;
 	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
 	return NULL;
 }
@@ -103,7 +103,6 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 		leave_alone(slot, look);
 		return NULL;
 	}
-	s->alive_seen++;
 	return add_job(s, slot, look);
 }
 
@@ -114,10 +113,8 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 	struct sampler *s = ctx;
 	struct g_look look;
 
-	if (unchanged(s, slot, g_fingerprint(s->reader.layout, bytes))) {
-		s->alive_seen += slot->goid && !slot->system;
+	if (unchanged(s, slot, g_fingerprint(s->reader.layout, bytes)))
 		return NULL;
-	}
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
 	look.t_before = t_before;
 	look.t_after = t_after;
@@ -168,8 +165,9 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 
 	slot->known = slot->still = false;
 	slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
+	/* It goes on where it was last seen, and is asked again at the next tick. */
 	if (look->status == G_COPYSTACK || (look->status == G_RUNNING && slot->captured))
-		return NULL;	/* it goes on where it was last seen */
+		return slot->captured ? g_list_add(&s->ran, slot->addr) : NULL;
 	if (look->status == G_RUNNING)
 		stack = s->unseen_running;
 	else
@@ -189,7 +187,7 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 	if (!is_alive(&look) || look.goid != slot->goid || !slot->known)
 		return see_changed(s, slot, &look);
 	if (look.status == G_RUNNING)	/* on no CPU just now: it goes on where it was last seen */
-		return rotation_note(s, slot->addr);
+		return g_list_add(&s->running, slot->addr);
 	if (slot->hot != FOREVER_HOT)
 		slot->hot = HOT_LOOKS;	/* it has run: an equal fingerprint is chance */
 	return observe(s, slot, &look, slot->stack, slot->state, slot->labels);

@@ -120,7 +120,7 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = true;
 	slot->captured_tick = tick_of(s, look);
-	return err ? err : rotation_note(s, slot->addr);
+	return err ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
 }
 
 /* It is not itself any more, but speaks for a goroutine: the interval under its own key is over. */

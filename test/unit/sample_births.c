@@ -81,6 +81,55 @@ static void those_that_nobody_saw_are_counted(void **state)
 	assert_int_equal(never_seen(x), 1000 - 10 - SLACK);
 }
 
+/* Each window tells of what is new. */
+static void none_is_told_twice(void **state)
+{
+	struct scene *x = *state;
+
+	births_begin(&x->s);
+	count(x, START + 1000);
+	births_update(&x->s);
+	assert_int_equal(never_seen(x), 1000 - SLACK);
+	assert_int_equal(never_seen(x), 0);
+	count(x, START + 1500);
+	births_update(&x->s);
+	for (uint64_t goid = START + 1001; goid <= START + 1100; goid++)
+		births_seen(&x->s, goid);
+	assert_int_equal(never_seen(x), 400);
+}
+
+/* Where they are looked at in turn each struct may hold one whose turn has not come. */
+static void those_whose_turn_is_to_come_are_not_missed(void **state)
+{
+	struct scene *x = *state;
+
+	x->s.rotates = true;
+	x->s.gs.n = 600;
+	births_begin(&x->s);
+	count(x, START + 600 + SLACK);
+	births_update(&x->s);
+	assert_int_equal(never_seen(x), 0);
+	count(x, START + 601 + SLACK);
+	births_update(&x->s);
+	assert_int_equal(never_seen(x), 1);
+	x->s.gs.n = 0;
+}
+
+/* Ps that came later have batches, too; those that went have kept theirs. */
+static void most_ps_that_there_were_count(void **state)
+{
+	struct scene *x = *state;
+	const uint32_t more = 3 * PS, fewer = 1;
+
+	births_begin(&x->s);
+	target_fake_poke(x->target, GOMAXPROCS, &more, sizeof(more));
+	births_update(&x->s);
+	target_fake_poke(x->target, GOMAXPROCS, &fewer, sizeof(fewer));
+	count(x, START + 3 * SLACK);
+	births_update(&x->s);
+	assert_int_equal(never_seen(x), 0);
+}
+
 /* Numbers that lie ready with the Ps are no goroutines. */
 static void batches_are_not_taken_for_goroutines(void **state)
 {
@@ -123,6 +172,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(those_that_nobody_saw_are_counted),
+		T(none_is_told_twice),
+		T(those_whose_turn_is_to_come_are_not_missed),
+		T(most_ps_that_there_were_count),
 		T(batches_are_not_taken_for_goroutines),
 		T(ended_process_keeps_its_count),
 		T(without_a_proved_counter_nothing_is_told),

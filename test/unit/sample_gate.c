@@ -121,6 +121,9 @@ static void open_while_a_p_is_busy(void **state)
 		put_idle(w, idle);
 		assert_int_equal(tick(w, false), idle == PS);
 	}
+	put_idle(w, PS);
+	settle(w);
+	assert_true(tick(w, false));
 	put_idle(w, 0);
 	put_ps(w, 0);	/* cannot be: not believed */
 	assert_false(tick(w, false));

@@ -137,6 +137,7 @@ static void assert_all_found(struct world *w)
 static void table_grows_in_any_steps(void **state)
 {
 	struct world *w = *state;
+	uint32_t before = 0;
 
 	for (uint32_t n = 1; n < MOST; n += 1 + (uint32_t)(next_random(w) % (n < 100 ? 7 : 400))) {
 		grow(w, n);
@@ -146,9 +147,10 @@ static void table_grows_in_any_steps(void **state)
 		for (uint32_t i = 0; i < n; i++) {
 			struct g_slot *slot = gs_slot(&w->gs, w->allgs[i]);
 
-			assert_true(slot->goid == 0 || slot->goid == i + 1);
+			assert_int_equal(slot->goid, i < before ? i + 1 : 0);
 			slot->goid = i + 1;
 		}
+		before = n;
 		for (uint32_t i = 1; i < w->gs.n; i++)
 			if (i != w->gs.n_old)
 				assert_true(w->gs.slots[i - 1].addr < w->gs.slots[i].addr);
@@ -201,6 +203,30 @@ static void each_is_read_once_per_round(void **state)
 	assert_each_once(w);
 	assert_in_range(read_round(w, 1000), 4, 6);	/* spans are read whole */
 	assert_each_once(w);
+}
+
+/* However it grows while a round lasts, each is read once in it, also those that come. */
+static void round_goes_on_while_the_table_grows(void **state)
+{
+	struct world *w = *state;
+	uint32_t rounds = 0, n = 1000;
+
+	grow(w, n);
+	while (n < MOST) {
+		struct gs_pass pass;
+
+		n += 1 + (uint32_t)(next_random(w) % 40);
+		grow(w, n < MOST ? n : MOST);
+		assert_null(gs_read_some(&w->gs, &w->reader, 500, next_random(w), see, w, &pass));
+		for (uint32_t i = 0; i < w->n; i++)
+			assert_true(w->seen[i] <= 1);
+		if (pass.ended) {
+			assert_each_once(w);
+			rounds++;
+		}
+	}
+	/* Some 240 ticks of 500 or a span more, of 3500 on average. */
+	assert_in_range(rounds, 25, 60);
 }
 
 static void rounds_begin_anywhere(void **state)
@@ -263,6 +289,7 @@ int main(void)
 		T(table_grows_in_any_steps),
 		T(young_part_stays_small),
 		T(each_is_read_once_per_round),
+		T(round_goes_on_while_the_table_grows),
 		T(rounds_begin_anywhere),
 		T(hole_in_the_middle),
 		T(table_that_cannot_be),

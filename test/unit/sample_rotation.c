@@ -43,7 +43,7 @@ static void budget_follows_the_time_ticks_take(void **state)
 static void chance_decides_whose_stack_is_put_off(void **state)
 {
 	const struct profile_meta meta = { .pid = 1 };
-	struct sampler s = { .random = 1, .budget = { .stacks = JOBS / 3 }, .cap_jobs = JOBS };
+	struct sampler s = { .random = 1, .budget = { .stacks = JOBS / 3 }, .cap_jobs = JOBS, .tick = 7 };
 	uint32_t *taken = test_calloc(JOBS, sizeof(*taken)), least = UINT32_MAX, most = 0;
 
 	(void)state;

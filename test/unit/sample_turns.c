@@ -1,0 +1,468 @@
+/*
+ * sample_turns.c: whole ticks of a sampler that cannot read all goroutines at once: each has its turn, and
+ * one that was on a CPU does not stay there until its next turn.
+ */
+#include <stdlib.h>
+
+#include "fake/go_fake.h"
+#include "fake/target_fake.h"
+#include "go/go_impl.h"
+#include "profile_world.h"
+#include "sample/sampler_impl.h"
+
+enum {
+	MINOR = 26, TID = 1000, DEPTH = 16,
+	N = 40, MOST = 80, ONE = 7,		/* the goroutine that a test is about */
+	LEN = 0x10000, PTR = 0x11000, ALLM = 0x12000, M = 0x20000, G0 = 0x30000, ARRAY = 0x40000,
+	GS = 0x1000000, G_STEP = 0x4000,	/* each is a range of its own */
+	STACKS = 0x4000000, STACK_SIZE = 4096,
+};
+
+static const struct go_fake_func functions[] = {
+	{ .name = "main.waits", .size = 64, .sp = { { 64, 32 } } },
+	{ .name = "main.works", .size = 64, .sp = { { 64, 32 } } },
+	{ .name = "runtime.goexit", .size = 64, .flags = GO_FUNC_TOPFRAME, .sp = { { 64, 0 } } },
+};
+
+struct scene {
+	struct look_source looks;	/* first: it is this scene's */
+	struct world world;
+	struct go_fake *go;
+	struct target *target;
+	struct go_layout layout;
+	struct tracer *tracer;
+	struct sampler s;
+	struct capture c;
+	struct budget budget;		/* of each tick */
+	int on_cpu, late;		/* goroutines that this tick's captures tell of; -1: none */
+	uint32_t stacks_read[MOST];
+};
+
+static gaddr_t g_at(int i)
+{
+	return GS + (gaddr_t)i * G_STEP;
+}
+
+static gaddr_t sp_of(int i)
+{
+	return STACKS + (gaddr_t)(i + 1) * STACK_SIZE - 256;
+}
+
+static void put(struct scene *x, gaddr_t at, enum go_field f, uint64_t value)
+{
+	target_fake_poke(x->target, at + x->layout.f[f].offset, &value, x->layout.f[f].size);
+}
+
+/* It has left its thread once more, and waits. */
+static void park(struct scene *x, int i)
+{
+	static uint8_t parks;
+
+	put(x, g_at(i), GO_G_TRACKINGSEQ, ++parks);
+	put(x, g_at(i), GO_G_ATOMICSTATUS, G_WAITING);
+	put(x, g_at(i), GO_G_M, 0);
+	put(x, M, GO_M_CURG, 0);
+}
+
+static void run(struct scene *x, int i)
+{
+	put(x, g_at(i), GO_G_ATOMICSTATUS, G_RUNNING);
+	put(x, g_at(i), GO_G_M, M);
+	put(x, M, GO_M_CURG, g_at(i));
+}
+
+static void make(struct scene *x, int i)
+{
+	gaddr_t g = g_at(i), stack = STACKS + (gaddr_t)i * STACK_SIZE;
+
+	target_fake_add(x->target, g, NULL, 1024);
+	target_fake_add(x->target, stack, NULL, STACK_SIZE);
+	put(x, g, GO_G_GOID, 100 + (uint64_t)i);
+	put(x, g, GO_G_STACK_LO, stack);
+	put(x, g, GO_G_STACK_HI, stack + STACK_SIZE);
+	put(x, g, GO_G_STARTPC, go_fake_pc(x->go, "main.waits", 0));
+	put(x, g, GO_G_SCHED_PC, go_fake_pc(x->go, "main.waits", 20));
+	put(x, g, GO_G_SCHED_SP, sp_of(i));
+	target_fake_poke_u64(x->target, sp_of(i) + 32, go_fake_pc(x->go, "runtime.goexit", 1));
+	target_fake_poke_u64(x->target, ARRAY + 8 * (gaddr_t)i, g);
+	park(x, i);
+}
+
+static void count(struct scene *x, uint32_t n)
+{
+	target_fake_poke_u64(x->target, LEN, n);
+}
+
+/* ---- a source of looks ---- */
+
+static void looks_begin(struct look_source *ls, uint32_t tick, bool late)
+{
+	(void)ls;
+	(void)tick;
+	(void)late;
+}
+
+static struct error *give(struct scene *x, int i, bool late, look_done *done, void *ctx)
+{
+	const struct capture_request rq = { .hint = { [HINT_M] = M, [HINT_PROCID] = TID } };
+	struct look look = { .thread = threads_find(&x->s.threads, TID), .capture = &x->c, .oncpu = true, .late = late };
+	struct error *err;
+
+	if (i < 0)
+		return NULL;
+	run(x, i);
+	memset(&x->c, 0, sizeof(x->c));
+	x->c.tid = TID;
+	x->c.t_arrived = x->c.t_resumed = x->world.mono - (late ? 1000 : 0);
+	x->c.regs.sp = sp_of(i);
+	x->c.regs.pc = go_fake_pc(x->go, "main.works", 20);
+	hold_hook(&x->s.plan, x->target, &rq, &x->c);
+	err = done(ctx, &look);
+	if (late)
+		park(x, i);	/* that was before this tick */
+	return err;
+}
+
+static struct error *looks_late(struct look_source *ls, look_done *done, void *ctx)
+{
+	struct scene *x = (struct scene *)ls;
+
+	return give(x, x->late, true, done, ctx);
+}
+
+static struct error *looks_collect(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx)
+{
+	struct scene *x = (struct scene *)ls;
+
+	(void)deadline;
+	return give(x, x->on_cpu, false, done, ctx);
+}
+
+static bool looks_ran(const struct look_source *ls)
+{
+	(void)ls;
+	return true;
+}
+
+static void looks_destroy(struct look_source *ls)
+{
+	(void)ls;
+}
+
+/* ---- */
+
+static _Bool sleep_until(const struct clock *c, uint64_t deadline)
+{
+	struct world *w = c->ctx;
+
+	world_pass(w, deadline - w->mono);
+	return true;
+}
+
+static void count_stack_reads(void *ctx, struct target *t, const struct span *s)
+{
+	struct scene *x = ctx;
+	gaddr_t i = (s->addr - STACKS) / STACK_SIZE;
+
+	(void)t;
+	if (s->addr >= STACKS && i < MOST && s->addr == sp_of((int)i))
+		x->stacks_read[i]++;
+}
+
+static int setup(void **state)
+{
+	struct scene *x = test_calloc(1, sizeof(*x));
+	struct sampler *s = &x->s;
+
+	world_init(&x->world);
+	x->world.clock.sleep_until = sleep_until;
+	x->go = go_fake_create(functions, sizeof(functions) / sizeof(functions[0]), MINOR);
+	assert_null(target_fake_create(&x->target));
+	assert_null(tracer_create(&x->tracer));
+	assert_true(go_layout_row(MINOR, &x->layout));
+	target_fake_add(x->target, LEN, NULL, 8);
+	target_fake_add(x->target, PTR, NULL, 8);
+	target_fake_add(x->target, ALLM, NULL, 8);
+	target_fake_add(x->target, M, NULL, 4096);
+	target_fake_add(x->target, G0, NULL, 4096);
+	target_fake_add(x->target, ARRAY, NULL, MOST * 8);
+	target_fake_add_tid(x->target, TID, TID);
+	target_fake_task(x->target, TID, "1000 0 1\n", "running\n");
+	target_fake_poke_u64(x->target, PTR, ARRAY);
+	target_fake_poke_u64(x->target, ALLM, M);
+	put(x, M, GO_M_PROCID, TID);
+	put(x, M, GO_M_G0, G0);
+	for (int i = 0; i < N; i++)
+		make(x, i);
+	count(x, N);
+	s->reader = (struct reader){
+		.target = x->target, .rt = go_fake_runtime(x->go), .layout = &x->layout, .clock = &x->world.clock,
+		.g_span = g_span(&x->layout), .m_span = m_span(&x->layout), .goroutines = true,
+	};
+	s->reader.rt->caps |= GO_CAP_TRACKINGSEQ;
+	s->reader.rt->globals[GO_ALLGLEN].addr = LEN;
+	s->reader.rt->globals[GO_ALLGPTR].addr = PTR;
+	s->reader.rt->globals[GO_ALLM].addr = ALLM;
+	s->tracer = x->tracer;
+	s->profile = x->world.p;
+	s->options.depth = DEPTH;
+	s->plan = hold_plan_make(&s->reader, false);
+	s->frames = test_calloc(DEPTH, sizeof(*s->frames));
+	s->random = 1;
+	s->period = TICK;
+	s->start = x->world.mono;
+	s->slot = UINT64_MAX;
+	s->timely = timely_given();
+	x->looks = (struct look_source){ .name = "test", .begin = looks_begin, .collect_late = looks_late,
+					 .collect = looks_collect, .ran = looks_ran, .destroy = looks_destroy };
+	s->looks = &x->looks;
+	assert_null(stack_reader_create(DEPTH, false, &s->stacks));
+	assert_null(gs_init(&s->gs));
+	assert_null(threads_init(&s->threads, &s->reader));
+	assert_null(intern_init(&s->intern, x->target, s->reader.rt, NULL, s->profile));
+	assert_null(intern_pseudo(&s->intern, "[moved]", &s->moved));
+	assert_null(intern_pseudo(&s->intern, "[running]", &s->unseen_running));
+	x->budget = (struct budget){ .headers = 8, .stacks = MOST };
+	x->on_cpu = x->late = -1;
+	target_fake_on_read(x->target, count_stack_reads, x);
+	*state = x;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct scene *x = *state;
+	struct sampler *s = &x->s;
+
+	intern_deinit(&s->intern);
+	threads_deinit(&s->threads);
+	gs_deinit(&s->gs);
+	stack_reader_destroy(s->stacks);
+	test_free(s->frames);
+	free(s->jobs);
+	free(s->orphans);
+	free(s->ran.v);
+	free(s->running.v);
+	tracer_destroy(x->tracer);
+	target_close(x->target);
+	go_fake_destroy(x->go);
+	world_deinit(&x->world);
+	test_free(x);
+	return 0;
+}
+
+static void sample(struct scene *x, int on_cpu)
+{
+	enum sampler_event event;
+
+	x->s.budget = x->budget;
+	x->on_cpu = on_cpu;
+	assert_null(sampler_tick(&x->s, &event));
+	assert_int_equal(event, SAMPLER_TICKED);
+	x->late = -1;
+}
+
+static struct g_slot *slot_of(struct scene *x, int i)
+{
+	return gs_slot(&x->s.gs, g_at(i));
+}
+
+static bool has_turn(struct scene *x, int i)
+{
+	return slot_of(x, i)->turn == (uint16_t)x->s.tick;
+}
+
+static struct window *close_window(struct scene *x)
+{
+	struct window *w;
+
+	assert_null(profile_close_window(x->s.profile, x->world.mono + 1, &w));
+	return w;
+}
+
+/* Ticks at which the goroutine was seen at the place where it waits, and elsewhere. */
+static void ticks_of(struct scene *x, const struct window *w, int i, uint32_t *waits, uint32_t *elsewhere)
+{
+	profile_id stack = slot_of(x, i)->stack;
+
+	*waits = *elsewhere = 0;
+	for (uint32_t k = 0; k < w->n_tracks; k++)
+		for (uint32_t at = 0; w->tracks[k].info.key == 100 + (uint64_t)i && at < w->tracks[k].n; at++) {
+			uint32_t n = w->tracks[k].v[at].end_tick - w->tracks[k].v[at].first_tick;
+
+			*(w->tracks[k].v[at].stack == stack ? waits : elsewhere) += n;
+		}
+}
+
+static void assert_elsewhere(struct scene *x, int i, uint32_t want)
+{
+	struct window *w = close_window(x);
+	uint32_t waits, elsewhere;
+
+	ticks_of(x, w, i, &waits, &elsewhere);
+	assert_int_equal(elsewhere, want);
+	assert_true(waits > 0);
+	window_free(w);
+}
+
+/* A round over all, so that each has been seen at its place. */
+static void see_all(struct scene *x)
+{
+	for (int i = 0; i < N / 8; i++)
+		sample(x, -1);
+	assert_int_equal(x->s.alive, N);
+	x->budget.headers = 0;	/* from now on it is nobody's turn */
+}
+
+static void each_has_its_turn(void **state)
+{
+	struct scene *x = *state;
+	struct window *w;
+
+	for (int round = 1; round <= 3; round++) {
+		for (int i = 0; i < N / 8; i++) {
+			assert_int_equal(x->s.alive, round > 1 ? N : 0);
+			sample(x, -1);
+			assert_true(x->s.rotates);
+		}
+		for (int i = 0; i < N; i++) {
+			park(x, i);
+			assert_int_equal(x->stacks_read[i], round);
+		}
+	}
+	w = close_window(x);
+	assert_int_equal(w->n_tracks, N);
+	assert_int_equal(w->health[HEALTH_G_PASSES], 3);
+	assert_int_equal(w->health[HEALTH_G_READ], 3 * N);
+	assert_int_equal(w->health[HEALTH_STACKS], 3 * N);
+	window_free(w);
+}
+
+/* Rounds end although the table grows at each tick, and nobody is counted twice. */
+static void rounds_end_while_the_table_grows(void **state)
+{
+	struct scene *x = *state;
+	uint32_t n = N, ended = 0;
+
+	while (n < MOST) {
+		make(x, (int)n);
+		count(x, ++n);
+		sample(x, -1);
+		ended += x->s.round_ended;
+		assert_true(x->s.alive <= n);
+	}
+	assert_in_range(ended, 4, 6);	/* 40 ticks read 320 of 60 on average */
+	assert_true(x->s.alive > N + 20);
+}
+
+static void one_that_was_on_a_cpu_goes_back(void **state)
+{
+	struct scene *x = *state;
+
+	see_all(x);
+	sample(x, ONE);
+	assert_true(slot_of(x, ONE)->captured);
+	park(x, ONE);
+	sample(x, -1);
+	assert_false(slot_of(x, ONE)->captured);
+	for (int i = 0; i < 3; i++)
+		sample(x, -1);
+	assert_elsewhere(x, ONE, 1);
+}
+
+/* It has its turn while it runs, on no CPU just then: it is asked again. */
+static void one_that_runs_at_its_turn_goes_back_later(void **state)
+{
+	struct scene *x = *state;
+
+	see_all(x);
+	sample(x, ONE);
+	x->budget.headers = N - 1;
+	do {
+		sample(x, -1);
+		assert_true(slot_of(x, ONE)->captured);
+	} while (!has_turn(x, ONE));
+	x->budget.headers = 0;
+	sample(x, -1);
+	assert_true(slot_of(x, ONE)->captured);		/* it runs still */
+	park(x, ONE);
+	sample(x, -1);
+	assert_false(slot_of(x, ONE)->captured);
+}
+
+/* What came after its tick belongs to that one: at this one the goroutine waits. */
+static void late_look_lasts_no_longer(void **state)
+{
+	struct scene *x = *state;
+
+	see_all(x);
+	sample(x, -1);
+	x->late = ONE;
+	sample(x, -1);
+	assert_false(slot_of(x, ONE)->captured);
+	sample(x, -1);
+	assert_elsewhere(x, ONE, 0);
+}
+
+/* All are looked at, but there is time for one stack: whose was put off goes back, too. */
+static void one_that_was_put_off_goes_back(void **state)
+{
+	struct scene *x = *state;
+	int put_off = 0;
+
+	see_all(x);
+	x->budget = (struct budget){ .headers = N, .stacks = 1 };
+	for (int i = 0; i < 20; i++) {
+		sample(x, ONE);
+		assert_false(x->s.rotates);
+		for (int k = 0; k < N; k++)
+			park(x, k);
+		sample(x, -1);
+		assert_true(x->s.put_off);
+		put_off += !has_turn(x, ONE);
+		assert_false(slot_of(x, ONE)->captured);
+		assert_int_equal(slot_of(x, ONE)->still, has_turn(x, ONE));
+	}
+	assert_true(put_off > 10);
+	assert_elsewhere(x, ONE, 20);
+}
+
+/* A held thread tells of it before allgs does: then it has its turn at once, and one stack is read. */
+static void one_that_only_a_thread_knew_is_read_once(void **state)
+{
+	struct scene *x = *state;
+	uint32_t before;
+
+	see_all(x);
+	make(x, N);
+	sample(x, N);
+	assert_null(slot_of(x, N));
+	park(x, N);
+	before = x->stacks_read[N];
+	count(x, N + 1);
+	x->budget.headers = N;
+	sample(x, -1);
+	assert_non_null(slot_of(x, N));
+	assert_true(has_turn(x, N));
+	assert_int_equal(x->stacks_read[N], before + 1);
+	sample(x, -1);
+	sample(x, -1);
+	assert_int_equal(x->s.alive, N + 1);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(each_has_its_turn),
+		T(rounds_end_while_the_table_grows),
+		T(one_that_was_on_a_cpu_goes_back),
+		T(one_that_runs_at_its_turn_goes_back_later),
+		T(late_look_lasts_no_longer),
+		T(one_that_was_put_off_goes_back),
+		T(one_that_only_a_thread_knew_is_read_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
