@@ -192,7 +192,7 @@ static void groups_text(const struct summary *s, struct buf *b)
 		buf_addf(b, "\n  goroutines  %s seen, %.1f on average", count_text(s->seen, seen), s->average);
 	buf_addf(b, " (mode %s)\n", s->mode == PROFILE_CPU ? "cpu" : "wall");
 	if (s->health[HEALTH_G_NEVER_SEEN])
-		buf_addf(b, "              at least %s more ended before a tick came by\n",
+		buf_addf(b, "              at least %s more ended before they were looked at\n",
 			 count_text(s->health[HEALTH_G_NEVER_SEEN], seen));
 	if (!n)
 		return;

@@ -54,17 +54,20 @@ static double judge_coverage(const struct summary *s, char buf[static VERDICT_TE
 {
 	uint64_t looked = s->health[HEALTH_TICKS_DONE] - s->health[HEALTH_TICKS_GATED];
 	uint64_t passes = s->health[HEALTH_G_PASSES], put_off = s->health[HEALTH_G_PUT_OFF];
+	uint64_t read = s->health[HEALTH_STACKS] - s->health[HEALTH_LOOK_STACKS];
 	char a[WORD_MAX];
 	int n = 0;
 
 	if (!s->health[HEALTH_G_READ])
 		return 0;
-	if (passes * 10 < looked * 9)
+	if (!passes)
+		n = snprintf(buf, VERDICT_TEXT, "not all goroutines were looked at");
+	else if (passes * 10 < looked * 9)
 		n = snprintf(buf, VERDICT_TEXT, "each goroutine looked at every %.1f ticks",
-			     (double)looked / (double)(passes ? passes : 1));
+			     (double)looked / (double)passes);
 	if (put_off && n >= 0)
 		snprintf(buf + n, VERDICT_TEXT - (size_t)n, "%s%s of changed stacks put off", n ? ", " : "",
-			 percent_text((double)put_off / (double)(put_off + s->health[HEALTH_STACKS]), 1, 1, a));
+			 percent_text((double)put_off / (double)(put_off + read), 1, 1, a));
 	return 0;
 }
 

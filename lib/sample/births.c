@@ -23,7 +23,7 @@ static bool read_counter(const struct sampler *s, uint64_t *ret)
 	return !err;
 }
 
-/* A P that is taken away keeps its batch. */
+/* 0: not known. A P that is taken away keeps its batch. */
 static uint64_t ps(const struct reader *r)
 {
 	gaddr_t at = go_runtime_globals(r->rt)[GO_GOMAXPROCS].addr;
@@ -31,7 +31,7 @@ static uint64_t ps(const struct reader *r)
 	struct error *err = at ? target_read_u32(r->target, at, &n) : &err_notfound;
 
 	error_free(err);
-	return !err && n && n <= UINT16_MAX ? n : 1;
+	return !err && n <= UINT16_MAX ? n : 0;
 }
 
 void births_begin(struct sampler *s)
@@ -39,9 +39,9 @@ void births_begin(struct sampler *s)
 	struct births *b = &s->births;
 
 	*b = (struct births){ .seen = 0 };
-	b->known = read_counter(s, &b->from);
+	b->ps = ps(&s->reader);
+	b->known = b->ps && read_counter(s, &b->from);
 	b->now = b->from;
-	b->ps = b->known ? ps(&s->reader) : 0;
 }
 
 void births_update(struct sampler *s)

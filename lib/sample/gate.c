@@ -4,11 +4,11 @@
  * many goroutines it has. Before that all of them must have been looked at since something ran: by two
  * rounds, of which the first may have begun too early.
  *
- * No single witness is enough. The process clock stands still while a thread runs, until the kernel's
- * next scheduler tick: so that must come more often than ours, and nothing may have been on a CPU at the
- * last look. A thread that began after that look and has not been charged yet holds a P: so all Ps must
- * be idle. What remains is C code of threads that are not Go's, for less than one scheduler tick, and
- * the next look finds its time on the clock.
+ * No single witness is enough. No thread may be on a CPU now, nor at the last look. The process clock
+ * stands still while a thread runs, until the kernel's next scheduler tick: so that must come more often
+ * than ours. A thread that began after the last look and has not been charged yet holds a P: so all Ps
+ * must be idle. What remains is C code of threads that are not Go's and that ran between two ticks, and
+ * the next tick finds its time on the clock.
  *
  * Upstream: src/runtime/proc.go (pidleput, procresize), runtime2.go (schedt.npidle).
  */
@@ -40,10 +40,10 @@ static bool all_ps_idle(const struct reader *r)
 	return !err && v[0].done == v[0].len && v[1].done == v[1].len && all && idle == all;
 }
 
-bool gate_is_shut(struct gate *g, const struct reader *r)
+bool gate_is_shut(struct gate *g, const struct reader *r, bool runs)
 {
 	uint64_t before = g->cpu_ns;
-	bool still = g->usable && target_cpu_ns(r->target, &g->cpu_ns) && g->quiet && g->cpu_ns == before &&
+	bool still = g->usable && target_cpu_ns(r->target, &g->cpu_ns) && !runs && g->quiet && g->cpu_ns == before &&
 		     all_ps_idle(r);
 
 	if (!still)

@@ -376,8 +376,18 @@ struct error *gs_read_some(struct gs *gs, const struct reader *r, uint32_t most,
 		choose_order(gs, random);
 	err = read_ranges(gs, r, most, visit, ctx, &ret->slots);
 	ret->ended = !err && !next_range(gs);
-	gs->in_round = !ret->ended;
+	gs->in_round = !err && !ret->ended;	/* ranges that could not be read are in no order any more */
 	return err;
+}
+
+struct error *gs_read_turn(struct gs *gs, struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)
+{
+	if (!gs->in_round)
+		begin_round(gs);
+	if (slot->round == gs->round)
+		return NULL;
+	slot->round = gs->round;
+	return visit_alone(slot, r, visit, ctx);
 }
 
 struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)

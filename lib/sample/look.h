@@ -25,7 +25,7 @@ struct look_source {
 	struct error *(*collect_late)(struct look_source *ls, look_done *done, void *ctx);
 	/* Hands out what has come since, waiting for this tick's own until `deadline`. */
 	struct error *(*collect)(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx);
-	/* Was any thread on a CPU at this tick, or is one still owed? Valid after collect. */
+	/* Was any thread on a CPU at this tick, or is one still owed? Valid after begin. */
 	bool (*ran)(const struct look_source *ls);
 	void (*destroy)(struct look_source *ls);
 };

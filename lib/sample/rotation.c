@@ -9,7 +9,8 @@
  * stacks are put off when more have changed than there is time for.
  *
  * Threads on a CPU are all looked at, at every tick. A goroutine that has left its thread goes back to
- * what its last turn saw: what it does right after it ran is no fair sample of what it does.
+ * what its last turn saw: what it does right after it ran is no fair sample of what it does. One that had
+ * no turn yet has a pseudo stack until then, so that the sums hold.
  */
 #include "base/array.h"
 #include "sample/sampler_impl.h"
@@ -61,19 +62,33 @@ static struct error *see_turn(void *ctx, struct g_slot *slot, const uint8_t *byt
 	return err;
 }
 
-/* Goroutines that only a held thread has told of get their slots now. */
+/* Goroutines that only a held thread has told of get their slots now: their turn has come. */
 static struct error *read_orphans(struct sampler *s)
 {
 	struct error *err = NULL;
 
 	for (uint32_t i = 0; i < s->n_orphans && !err; i++) {
 		struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
-		bool its_turn = slot && slot->round != s->gs.round;
 
-		if (!slot)
+		if (slot)
+			err = gs_read_turn(&s->gs, slot, &s->reader, see_turn, s);
+	}
+	return err;
+}
+
+/* They were on a CPU at the last tick, as all others whose looks found a slot. */
+static struct error *adopt_orphans(struct sampler *s)
+{
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < s->n_orphans && !err; i++) {
+		struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+
+		if (!slot || slot->goid != s->orphans[i].goid || slot->captured)
 			continue;
-		slot->round = s->gs.round;	/* this is its turn */
-		err = gs_read_one(slot, &s->reader, its_turn ? see_turn : see_header, s);
+		slot->captured = true;
+		slot->captured_tick = s->tick - 1;
+		err = g_list_add(&s->ran, slot->addr);
 	}
 	return err;
 }
@@ -81,7 +96,8 @@ static struct error *read_orphans(struct sampler *s)
 static void end_round(struct sampler *s)
 {
 	s->alive = s->alive_seen;
-	s->alive_seen = 0;
+	s->alive_seen = s->round_slots = 0;
+	s->rounds++;
 	profile_health_add(s->profile, HEALTH_G_PASSES, 1);
 }
 
@@ -94,7 +110,23 @@ static struct error *read_some(struct sampler *s)
 		err = gs_read_some(&s->gs, &s->reader, s->budget.headers, sampler_random(s), see_turn, s, &pass);
 	profile_health_add(s->profile, HEALTH_G_READ, pass.slots);
 	s->round_ended = pass.ended;
+	s->round_slots += pass.slots;
 	if (pass.ended)
+		end_round(s);
+	else if (!s->rounds && s->round_slots)	/* an estimate, until they are counted */
+		s->alive = (uint32_t)((uint64_t)s->alive_seen * s->gs.n / s->round_slots);
+	return err;
+}
+
+static struct error *read_all(struct sampler *s)
+{
+	struct error *err;
+
+	s->alive_seen = s->round_slots = 0;
+	err = gs_read_all(&s->gs, &s->reader, see_turn, s);
+	s->round_ended = !err;
+	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
+	if (!err)
 		end_round(s);
 	return err;
 }
@@ -104,15 +136,10 @@ struct error *rotation_read(struct sampler *s)
 	struct error *err;
 
 	s->rotates = s->gs.n > s->budget.headers;
-	if (s->rotates)
-		return read_some(s);
-	s->alive_seen = 0;
-	err = gs_read_all(&s->gs, &s->reader, see_turn, s);
-	s->round_ended = !err;
-	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
-	if (!err)
-		end_round(s);
-	return err;
+	err = s->rotates ? read_some(s) : read_all(s);
+	if (err)
+		s->alive_seen = s->round_slots = 0;
+	return err ? err : adopt_orphans(s);
 }
 
 struct error *rotation_resume(struct sampler *s)
@@ -133,13 +160,14 @@ struct error *rotation_resume(struct sampler *s)
 	return err;
 }
 
-void rotation_put_off(struct sampler *s)
+struct error *rotation_put_off(struct sampler *s)
 {
 	uint32_t most = s->budget.stacks;
+	struct error *err = NULL;
 
 	s->put_off = s->n_jobs > most;
 	if (!s->put_off)
-		return;
+		return NULL;
 	for (uint32_t i = 0; i < most; i++) {
 		uint32_t other = i + (uint32_t)(sampler_random(s) % (s->n_jobs - i));
 		struct stack_job job = s->jobs[i];
@@ -147,12 +175,14 @@ void rotation_put_off(struct sampler *s)
 		s->jobs[i] = s->jobs[other];
 		s->jobs[other] = job;
 	}
-	for (uint32_t i = most; i < s->n_jobs; i++) {
+	for (uint32_t i = most; i < s->n_jobs && !err; i++) {
 		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
 
 		slot->turn = (uint16_t)(s->tick - 1);	/* it did not come */
 		slot->still = false;			/* what has changed is not known */
+		err = see_put_off(s, &s->jobs[i]);
 	}
 	profile_health_add(s->profile, HEALTH_G_PUT_OFF, s->n_jobs - most);
 	s->n_jobs = most;
+	return err;
 }

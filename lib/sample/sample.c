@@ -62,6 +62,8 @@ static struct error *init_parts(struct sampler *s)
 		err = intern_pseudo(&s->intern, "[moved while it was read]", &s->moved);
 	if (!err)
 		err = intern_pseudo(&s->intern, "[running, not seen on a CPU]", &s->unseen_running);
+	if (!err)
+		err = intern_pseudo(&s->intern, "[not looked at yet]", &s->unread);
 	return err;
 }
 
@@ -171,26 +173,20 @@ static struct error *read_stacks(struct sampler *s)
 	struct error *err;
 
 	drop_captured_jobs(s);
-	rotation_put_off(s);
-	err = rotation_resume(s);
+	err = rotation_put_off(s);
+	if (!err)
+		err = rotation_resume(s);
 	return err ? err : stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
 }
 
-static struct error *do_tick(struct sampler *s, bool late)
+/* All that a tick looks at; threads have been asked for. */
+static struct error *look_at_all(struct sampler *s)
 {
 	uint64_t begin = thread_cpu();
 	struct error *err;
 
-	err = profile_tick(s->profile, s->t_tick);
-	if (err)
-		return err;
-	if (gate_is_shut(&s->gate, &s->reader)) {
-		profile_health_add(s->profile, HEALTH_TICKS_GATED, 1);
-		return NULL;
-	}
-	s->looks->begin(s->looks, s->tick, late);
-	timely_leave(&s->timely);
 	s->n_jobs = 0;
+	s->round_ended = s->put_off = false;
 	err = s->looks->collect_late(s->looks, see_thread, s);
 	if (!err)
 		err = read_goroutines(s);
@@ -201,13 +197,27 @@ static struct error *do_tick(struct sampler *s, bool late)
 	end_thread_tracks(s);
 	err = read_stacks(s);
 	budget_adapt(&s->budget, thread_cpu() - begin);
-	if (!err)
-		err = threads_update(&s->threads, &s->reader, s->tracer);
+	return err ? err : threads_update(&s->threads, &s->reader, s->tracer);
+}
+
+static struct error *do_tick(struct sampler *s, bool late)
+{
+	struct error *err = profile_tick(s->profile, s->t_tick);
+
+	if (err)
+		return err;
+	s->looks->begin(s->looks, s->tick, late);
+	timely_leave(&s->timely);
+	if (gate_is_shut(&s->gate, &s->reader, s->looks->ran(s->looks))) {
+		profile_health_add(s->profile, HEALTH_TICKS_GATED, 1);
+	} else {
+		err = look_at_all(s);
+		native_settle(s);
+		gate_note(&s->gate, &(struct gate_tick){ .ran = err || s->looks->ran(s->looks),
+							 .round_ended = s->round_ended, .put_off = s->put_off });
+	}
 	if (!err)
 		threads_settle(&s->threads, &s->reader, s->profile, false);
-	native_settle(s);
-	gate_note(&s->gate, &(struct gate_tick){ .ran = err || s->looks->ran(s->looks),
-						 .round_ended = s->round_ended, .put_off = s->put_off });
 	return err;
 }
 

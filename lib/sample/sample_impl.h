@@ -99,6 +99,8 @@ struct gs_pass {
  */
 struct error *gs_read_some(struct gs *gs, const struct reader *r, uint32_t most, uint64_t random, gs_visit *visit,
 			   void *ctx, struct gs_pass *ret);
+/* One in its turn: nothing when the round has read it, and the round does not read it again. */
+struct error *gs_read_turn(struct gs *gs, struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx);
 /* One out of turn. */
 struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx);
 

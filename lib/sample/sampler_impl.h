@@ -31,8 +31,11 @@ struct gate_tick {
 };
 
 void gate_init(struct gate *g, const struct reader *r, uint64_t period);
-/* Once per tick, before anything else is read. True: nothing has run since all were looked at. */
-bool gate_is_shut(struct gate *g, const struct reader *r);
+/*
+ * Once per tick, before goroutines are read; `runs`: a thread is on a CPU now, or one is owed. True: nothing
+ * has run since all were looked at.
+ */
+bool gate_is_shut(struct gate *g, const struct reader *r, bool runs);
 void gate_note(struct gate *g, const struct gate_tick *t);
 
 /* ---- sample.c ---- */
@@ -79,7 +82,7 @@ struct sampler {
 	struct pc_frame *frames;	/* scratch of captures */
 	struct orphan *orphans;		/* goroutines that only a captured thread has told of */
 	uint32_t n_orphans, cap_orphans;
-	profile_id moved, unseen_running;	/* pseudo stacks */
+	profile_id moved, unseen_running, unread;	/* pseudo stacks */
 	uint64_t start, period, slot;	/* the grid */
 	uint64_t deadline;		/* of the tick that is slept for; 0: none planned */
 	uint64_t random, own_cpu;
@@ -88,7 +91,8 @@ struct sampler {
 	bool rotates;			/* this tick reads some of the goroutines, not all */
 	bool round_ended, put_off;	/* as struct gate_tick */
 	struct g_list ran, running;	/* seen on a CPU at the last tick and to be asked; at this one */
-	uint32_t alive, alive_seen;	/* goroutines: of the last whole pass, so far in this one */
+	uint32_t alive, alive_seen;	/* goroutines: of the last whole round, so far in this one */
+	uint32_t rounds, round_slots;	/* that have ended; slots read in this one */
 	uint64_t t_tick;
 };
 
@@ -103,6 +107,8 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
  */
 struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
 		       uint64_t t_after);
+/* This job has no time in this tick: if nothing is known of the goroutine yet, that is told. */
+struct error *see_put_off(struct sampler *s, const struct stack_job *job);
 /* Reads label sets between the stack and the header that validates both. */
 void see_labels(void *ctx, const struct stack_job *jobs, size_t n);
 /* One job's stack, or that there is none. */
@@ -129,7 +135,7 @@ struct error *rotation_read(struct sampler *s);
 /* Goroutines that have left their threads; after this tick's captures and rotation_put_off, before the stacks. */
 struct error *rotation_resume(struct sampler *s);
 /* Takes jobs out at random that are more than a tick has time for. */
-void rotation_put_off(struct sampler *s);
+struct error *rotation_put_off(struct sampler *s);
 
 /* ---- births.c ---- */
 

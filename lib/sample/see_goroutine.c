@@ -176,6 +176,22 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 	return err ? err : observe(s, slot, look, stack, state, PROFILE_LABELS_UNKNOWN);
 }
 
+/* Alive, but its stack is not known: its time is told without it. */
+static struct error *see_unread(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+{
+	profile_id state;
+	struct error *err = intern_state(&s->intern, look, &state);
+
+	return err ? err : observe(s, slot, look, s->unread, state, PROFILE_LABELS_UNKNOWN);
+}
+
+struct error *see_put_off(struct sampler *s, const struct stack_job *job)
+{
+	struct g_slot *slot = &s->gs.slots[job->owner];
+
+	return slot->known || slot->captured ? NULL : see_unread(s, slot, &job->look);
+}
+
 struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before, uint64_t t_after)
 {
 	struct sampler *s = ctx;
@@ -184,12 +200,14 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
 	look.t_before = t_before;
 	look.t_after = t_after;
-	if (!is_alive(&look) || look.goid != slot->goid || !slot->known)
+	if (!is_alive(&look) || look.goid != slot->goid)
 		return see_changed(s, slot, &look);
 	if (look.status == G_RUNNING)	/* on no CPU just now: it goes on where it was last seen */
 		return g_list_add(&s->running, slot->addr);
 	if (slot->hot != FOREVER_HOT)
 		slot->hot = HOT_LOOKS;	/* it has run: an equal fingerprint is chance */
+	if (!slot->known)
+		return see_unread(s, slot, &look);
 	return observe(s, slot, &look, slot->stack, slot->state, slot->labels);
 }
 

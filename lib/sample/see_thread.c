@@ -112,15 +112,18 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 {
 	struct g_slot *slot = gs_slot(&s->gs, g->g);
 	struct error *err = NULL;
+	bool listed;
 
 	if (!slot)
 		return add_orphan(s, g);
 	if (slot->goid != g->goid)
 		err = slot_begin(s, slot, g);
+	/* It may be on the list that it would go to. */
+	listed = slot->captured && (look->late || slot->captured_tick == s->tick);
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = true;
 	slot->captured_tick = tick_of(s, look);
-	return err ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
+	return err || listed ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
 }
 
 /* It is not itself any more, but speaks for a goroutine: the interval under its own key is over. */

@@ -18,7 +18,7 @@ func TestNeverSeen(t *testing.T) {
 		if t.Logf("%.0f goroutines made, at least %.0f never seen", made, told); told > made || told < 0.8*made {
 			t.Errorf("%.0f goroutines made, at least %.0f never seen", made, told)
 		}
-		if !strings.Contains(unbroken(r.err()), "more ended before a tick came by") {
+		if !strings.Contains(unbroken(r.err()), "more ended before they were looked at") {
 			t.Errorf("not said:\n%s", r.err())
 		}
 		quiet, _ := run(t, d+time.Minute, target(build), "busy", "-dur", "1s")

@@ -230,7 +230,7 @@ static void test_coverage(void **state)
 		{ 1000, 900, 100, 0, NULL },
 		{ 1000, 0, 100, 0, "each goroutine looked at every 10.0 ticks," },
 		{ 1000, 500, 5, 0, "each goroutine looked at every 100.0 ticks," },
-		{ 1000, 0, 0, 0, "each goroutine looked at every 1000.0 ticks," },
+		{ 1000, 0, 0, 0, "not all goroutines were looked at," },
 		{ 1000, 0, 1000, 1000, "at 101 Hz, 1.0 % of changed stacks put off," },
 		{ 1000, 0, 500, 1000, "each goroutine looked at every 2.0 ticks, 1.0 % of changed stacks put off," },
 	};
@@ -245,7 +245,8 @@ static void test_coverage(void **state)
 		s.health[HEALTH_G_READ] = 1;
 		s.health[HEALTH_G_PASSES] = v[i].passes;
 		s.health[HEALTH_G_PUT_OFF] = v[i].put_off;
-		s.health[HEALTH_STACKS] = s.health[HEALTH_STACKS_COMPLETE] = 99000;
+		s.health[HEALTH_LOOK_STACKS] = s.health[HEALTH_LOOK_STACKS_COMPLETE] = 5000;
+		s.health[HEALTH_STACKS] = s.health[HEALTH_STACKS_COMPLETE] = 99000 + 5000;
 		buf_init(&line);
 		assert_true(verdict_text(&s, &line));
 		if (v[i].text)

@@ -130,6 +130,25 @@ static void most_ps_that_there_were_count(void **state)
 	assert_int_equal(never_seen(x), 0);
 }
 
+/* Without their number nobody knows how many numbers lie ready. */
+static void without_the_number_of_ps_nothing_is_told(void **state)
+{
+	static const uint32_t wrong[] = { 0, 1 << 20 };
+	struct scene *x = *state;
+
+	for (size_t i = 0; i <= sizeof(wrong) / sizeof(wrong[0]); i++) {
+		count(x, START);
+		if (i < sizeof(wrong) / sizeof(wrong[0]))
+			target_fake_poke(x->target, GOMAXPROCS, &wrong[i], sizeof(wrong[i]));
+		else
+			x->s.reader.rt->globals[GO_GOMAXPROCS].addr = 0;
+		births_begin(&x->s);
+		count(x, START + 1000);
+		births_update(&x->s);
+		assert_int_equal(never_seen(x), 0);
+	}
+}
+
 /* Numbers that lie ready with the Ps are no goroutines. */
 static void batches_are_not_taken_for_goroutines(void **state)
 {
@@ -175,6 +194,7 @@ int main(void)
 		T(none_is_told_twice),
 		T(those_whose_turn_is_to_come_are_not_missed),
 		T(most_ps_that_there_were_count),
+		T(without_the_number_of_ps_nothing_is_told),
 		T(batches_are_not_taken_for_goroutines),
 		T(ended_process_keeps_its_count),
 		T(without_a_proved_counter_nothing_is_told),

@@ -71,7 +71,7 @@ static bool tick(struct world *w, bool ran)
 {
 	const struct gate_tick t = { .ran = ran, .round_ended = true };
 
-	if (gate_is_shut(&w->gate, &w->reader))
+	if (gate_is_shut(&w->gate, &w->reader, false))
 		return true;
 	gate_note(&w->gate, &t);
 	return false;
@@ -129,6 +129,17 @@ static void open_while_a_p_is_busy(void **state)
 	assert_false(tick(w, false));
 }
 
+/* Code that needs no P, whose time is not on the clock yet. */
+static void open_while_something_is_seen(void **state)
+{
+	struct world *w = *state;
+
+	settle(w);
+	assert_true(gate_is_shut(&w->gate, &w->reader, false));
+	assert_false(gate_is_shut(&w->gate, &w->reader, true));
+	assert_false(gate_is_shut(&w->gate, &w->reader, false));	/* all are to be looked at again */
+}
+
 static void open_while_something_was_seen(void **state)
 {
 	struct world *w = *state;
@@ -150,18 +161,18 @@ static void open_until_all_were_looked_at(void **state)
 
 	gate_init(&w->gate, &w->reader, PERIOD);
 	for (int i = 0; i < 20; i++) {
-		assert_false(gate_is_shut(&w->gate, &w->reader));
+		assert_false(gate_is_shut(&w->gate, &w->reader, false));
 		gate_note(&w->gate, i % 10 == 9 ? &not_all : &some);
 	}
 	for (int i = 0; i < 20; i++) {
-		assert_false(gate_is_shut(&w->gate, &w->reader));
+		assert_false(gate_is_shut(&w->gate, &w->reader, false));
 		gate_note(&w->gate, i % 10 == 9 ? &all : &some);
 	}
-	assert_true(gate_is_shut(&w->gate, &w->reader));
+	assert_true(gate_is_shut(&w->gate, &w->reader, false));
 	target_fake_set_cpu_ns(w->target, 2000);
-	assert_false(gate_is_shut(&w->gate, &w->reader));
+	assert_false(gate_is_shut(&w->gate, &w->reader, false));
 	gate_note(&w->gate, &all);
-	assert_false(gate_is_shut(&w->gate, &w->reader));
+	assert_false(gate_is_shut(&w->gate, &w->reader, false));
 }
 
 static void never_shut_without_its_witnesses(void **state)
@@ -183,6 +194,12 @@ static void never_shut_without_its_witnesses(void **state)
 	settle(w);
 	assert_false(tick(w, false));
 	w->reader.rt->globals[GO_GOMAXPROCS].addr = GOMAXPROCS;
+	settle(w);
+	assert_true(tick(w, false));
+	w->reader.rt->caps &= ~(uint32_t)GO_CAP_SCHED;
+	settle(w);
+	assert_false(tick(w, false));
+	w->reader.rt->caps |= GO_CAP_SCHED;
 	without.f[GO_SCHED_NPIDLE].offset = -1;
 	w->reader.layout = &without;
 	settle(w);
@@ -194,7 +211,13 @@ static void open_when_nothing_can_be_read(void **state)
 	struct world *w = *state;
 
 	settle(w);
+	assert_true(tick(w, false));
 	w->reader.rt->globals[GO_SCHED].addr = 0x900000;	/* nothing is there */
+	assert_false(tick(w, false));
+	w->reader.rt->globals[GO_SCHED].addr = SCHED;
+	settle(w);
+	assert_true(tick(w, false));
+	target_fake_set_life(w->target, TARGET_ENDED);
 	assert_false(tick(w, false));
 }
 
@@ -206,6 +229,7 @@ int main(void)
 		T(shut_while_nothing_runs),
 		T(open_when_the_clock_has_moved),
 		T(open_while_a_p_is_busy),
+		T(open_while_something_is_seen),
 		T(open_while_something_was_seen),
 		T(open_until_all_were_looked_at),
 		T(never_shut_without_its_witnesses),

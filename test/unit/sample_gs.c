@@ -229,6 +229,45 @@ static void round_goes_on_while_the_table_grows(void **state)
 	assert_in_range(rounds, 25, 60);
 }
 
+/* Their numbers have eight bits. Passes over all may come between. */
+static void rounds_go_on_for_ever(void **state)
+{
+	struct world *w = *state;
+
+	grow(w, 1000);
+	for (uint32_t i = 0; i < 700; i++) {
+		struct gs_pass pass;
+
+		read_round(w, 300);
+		assert_each_once(w);
+		if (i % 7)
+			continue;
+		assert_null(gs_read_some(&w->gs, &w->reader, 100, next_random(w), see, w, &pass));
+		assert_false(pass.ended);
+		memset(w->seen, 0, sizeof(w->seen));
+		assert_null(gs_read_all(&w->gs, &w->reader, see, w));
+		assert_each_once(w);
+	}
+}
+
+/* Who had a turn of its own has none with its span. */
+static void one_in_its_turn(void **state)
+{
+	struct world *w = *state;
+	struct gs_pass pass = { .ended = false };
+
+	grow(w, 1000);
+	for (int at_begin = 0; at_begin < 2; at_begin++) {
+		while (!at_begin && !pass.slots)
+			assert_null(gs_read_some(&w->gs, &w->reader, 100, next_random(w), see, w, &pass));
+		for (uint32_t i = 0; i < 1000; i += 9)
+			for (int again = 0; again < 2; again++)
+				assert_null(gs_read_turn(&w->gs, gs_slot(&w->gs, w->allgs[i]), &w->reader, see, w));
+		read_round(w, 100);
+		assert_each_once(w);
+	}
+}
+
 static void rounds_begin_anywhere(void **state)
 {
 	struct world *w = *state;
@@ -249,14 +288,20 @@ static void rounds_begin_anywhere(void **state)
 	assert_in_range(different, 5, 7);
 }
 
-/* A struct whose page is not there is left out; those around it are not. */
+/* A struct whose page is not there is left out; those around it, which are read with it, are not. */
 static void hole_in_the_middle(void **state)
 {
 	struct world *w = *state;
-	gaddr_t nowhere = 0x7000000;
+	gaddr_t nowhere = STRUCTS + 64 * STEP + 100, behind = nowhere + STEP + 100;
+	const uint64_t goid = 7;
 
+	target_fake_add(w->target, behind, NULL, STEP);
+	target_fake_poke(w->target, behind + (gaddr_t)w->layout.f[GO_G_GOID].offset, &goid, 8);
+	w->allgs[6] = behind;
+	target_fake_poke_u64(w->target, ARRAY + 8 * 6, behind);
 	target_fake_poke_u64(w->target, ARRAY + 8 * 5, nowhere);
 	grow(w, 64);
+	assert_int_equal(w->gs.n_ranges, 1);
 	assert_null(gs_read_all(&w->gs, &w->reader, see, w));
 	assert_int_equal(w->seen[5], 0);
 	w->seen[5] = 1;
@@ -290,6 +335,8 @@ int main(void)
 		T(young_part_stays_small),
 		T(each_is_read_once_per_round),
 		T(round_goes_on_while_the_table_grows),
+		T(rounds_go_on_for_ever),
+		T(one_in_its_turn),
 		T(rounds_begin_anywhere),
 		T(hole_in_the_middle),
 		T(table_that_cannot_be),

@@ -222,6 +222,7 @@ static int setup(void **state)
 	assert_null(intern_init(&s->intern, x->target, s->reader.rt, NULL, s->profile));
 	assert_null(intern_pseudo(&s->intern, "[moved]", &s->moved));
 	assert_null(intern_pseudo(&s->intern, "[running]", &s->unseen_running));
+	assert_null(intern_pseudo(&s->intern, "[not yet]", &s->unread));
 	x->budget = (struct budget){ .headers = 8, .stacks = MOST };
 	x->on_cpu = x->late = -1;
 	target_fake_on_read(x->target, count_stack_reads, x);
@@ -321,7 +322,7 @@ static void each_has_its_turn(void **state)
 
 	for (int round = 1; round <= 3; round++) {
 		for (int i = 0; i < N / 8; i++) {
-			assert_int_equal(x->s.alive, round > 1 ? N : 0);
+			assert_int_equal(x->s.alive, x->s.tick ? N : 0);	/* at first an estimate */
 			sample(x, -1);
 			assert_true(x->s.rotates);
 		}
@@ -434,20 +435,61 @@ static void one_that_only_a_thread_knew_is_read_once(void **state)
 	uint32_t before;
 
 	see_all(x);
+	for (int i = N; i < N + 20; i++) {
+		x->budget.headers = i % 2 ? 8 : 20;	/* its tick is now the last of a round, now another */
+		make(x, i);
+		sample(x, i);
+		assert_null(slot_of(x, i));
+		park(x, i);
+		before = x->stacks_read[i];
+		count(x, (uint32_t)i + 1);
+		sample(x, -1);
+		assert_non_null(slot_of(x, i));
+		assert_true(has_turn(x, i));
+		assert_int_equal(x->stacks_read[i], before + 1);
+		assert_false(slot_of(x, i)->captured);
+		assert_true(x->s.alive <= (uint32_t)i + 1);
+	}
+	x->budget.headers = 20;
+	for (int i = 0; i < 6; i++)
+		sample(x, -1);
+	assert_int_equal(x->s.alive, N + 20);
+}
+
+/* Nor does such a one stay on the CPU where there is no time for its stack. */
+static void one_that_only_a_thread_knew_goes_back(void **state)
+{
+	struct scene *x = *state;
+
+	see_all(x);
+	x->budget = (struct budget){ .headers = N + 1, .stacks = 0 };
 	make(x, N);
 	sample(x, N);
-	assert_null(slot_of(x, N));
 	park(x, N);
-	before = x->stacks_read[N];
 	count(x, N + 1);
-	x->budget.headers = N;
 	sample(x, -1);
-	assert_non_null(slot_of(x, N));
-	assert_true(has_turn(x, N));
-	assert_int_equal(x->stacks_read[N], before + 1);
-	sample(x, -1);
-	sample(x, -1);
-	assert_int_equal(x->s.alive, N + 1);
+	assert_true(x->s.put_off);
+	assert_false(slot_of(x, N)->captured);
+	assert_false(slot_of(x, N)->known);
+}
+
+/* Whose first turn is put off is told without a stack: its time is not lost. */
+static void one_that_has_no_turn_yet_is_told(void **state)
+{
+	struct scene *x = *state;
+	struct window *w;
+
+	x->budget = (struct budget){ .headers = N, .stacks = 0 };
+	for (int i = 0; i < 3; i++)
+		sample(x, -1);
+	w = close_window(x);
+	assert_int_equal(w->n_tracks, N);
+	for (uint32_t i = 0; i < N; i++) {
+		assert_int_equal(w->tracks[i].n, 1);
+		assert_int_equal(w->tracks[i].v[0].stack, x->s.unread);
+		assert_int_equal(w->tracks[i].v[0].end_tick - w->tracks[i].v[0].first_tick, 3);
+	}
+	window_free(w);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -462,6 +504,8 @@ int main(void)
 		T(late_look_lasts_no_longer),
 		T(one_that_was_put_off_goes_back),
 		T(one_that_only_a_thread_knew_is_read_once),
+		T(one_that_only_a_thread_knew_goes_back),
+		T(one_that_has_no_turn_yet_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
