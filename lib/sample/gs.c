@@ -218,8 +218,7 @@ struct error *gs_update(struct gs *gs, const struct reader *r)
 	return err ? err : make_ranges(gs, r->g_span, gs->n_old != old);
 }
 
-/* A struct whose range came back short (a hole in between): by itself. */
-static struct error *visit_alone(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)
+struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)
 {
 	uint8_t bytes[GO_G_SPAN_MAX];
 	uint64_t before = reader_now(r);
@@ -257,7 +256,7 @@ static struct error *visit_range(struct gs *gs, struct g_range *range, const str
 		if (at + r->g_span <= s->done)
 			err = visit(ctx, slot, bytes + at, before, after);
 		else
-			err = visit_alone(slot, r, visit, ctx);
+			err = gs_read_one(slot, r, visit, ctx);	/* a hole in between */
 		if (err)
 			return err;
 	}
@@ -387,12 +386,7 @@ struct error *gs_read_turn(struct gs *gs, struct g_slot *slot, const struct read
 	if (slot->round == gs->round)
 		return NULL;
 	slot->round = gs->round;
-	return visit_alone(slot, r, visit, ctx);
-}
-
-struct error *gs_read_one(struct g_slot *slot, const struct reader *r, gs_visit *visit, void *ctx)
-{
-	return visit_alone(slot, r, visit, ctx);
+	return gs_read_one(slot, r, visit, ctx);
 }
 
 struct reader reader_make(const struct sampler_parts *parts)

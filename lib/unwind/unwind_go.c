@@ -20,8 +20,6 @@ enum {
 	STACK_ALIGN = 8,
 	C_STACK_ALIGN = 16,	/* what C wants of sp at a call */
 	RACECALL_CODE_MAX = 256,
-	/* The interrupted registers in the kernel's signal frame, from the ucontext on. */
-	UCONTEXT_SP = 160, UCONTEXT_PC = 168,
 };
 
 /* What a role means for a walk, where the flags of the table do not say it (none before Go 1.17). */
@@ -190,15 +188,16 @@ static bool step_switch(struct walk *w, const struct go_func *f, gaddr_t pc, uns
 static bool step_signal(struct walk *w, gaddr_t context)
 {
 	const struct arch *arch = arch_host();
+	const uint16_t *at = arch->dwarf_ucontext;
 	uint64_t pc, sp;
 
 	if (w->signals++ == SIGNALS_MAX)
 		return walk_end(w, UNWIND_BAD_SP);
-	if (!walk_read(w, context + UCONTEXT_PC, &pc) || !walk_read(w, context + UCONTEXT_SP, &sp))
+	if (!walk_read(w, context + at[arch->dwarf_pc], &pc) || !walk_read(w, context + at[arch->dwarf_sp], &sp))
 		return walk_end(w, UNWIND_NO_MEMORY);
 	w->at = (struct unwind_place){ .pc = pc, .sp = sp, .kind = PC_EXACT };
 	/* Only a handler that interrupted racecall asks for it. */
-	if (!walk_read(w, context + arch->dwarf_ucontext[arch->dwarf_racecall], &w->at.racecall))
+	if (!walk_read(w, context + at[arch->dwarf_racecall], &w->at.racecall))
 		w->at.racecall = 0;
 	w->context = context;
 	walk_set_bounds(w);

@@ -2,13 +2,11 @@
  * sample_thread.c: what becomes of a thread that is on a CPU at each tick, but now as itself (scheduler,
  * collector, C code) and now for a goroutine: each tick's look has its place under one key only.
  */
-#include <stdlib.h>
-
 #include "fake/go_fake.h"
 #include "fake/target_fake.h"
 #include "go/go_impl.h"
 #include "profile_world.h"
-#include "sample/sampler_impl.h"
+#include "sampler_parts.h"
 
 enum {
 	MINOR = 26, TID = 1000, DEPTH = 16,
@@ -66,14 +64,7 @@ static int setup(void **state)
 		.target = x->target, .rt = go_fake_runtime(x->go), .layout = &x->layout, .clock = &x->world.clock,
 		.g_span = g_span(&x->layout), .m_span = m_span(&x->layout), .goroutines = true,
 	};
-	s->tracer = x->tracer;
-	s->profile = x->world.p;
-	s->options.depth = DEPTH;
-	s->plan = hold_plan_make(&s->reader, false);
-	s->frames = test_calloc(DEPTH, sizeof(*s->frames));
-	assert_null(gs_init(&s->gs));
-	assert_null(threads_init(&s->threads, &s->reader));
-	assert_null(intern_init(&s->intern, x->target, s->reader.rt, NULL, s->profile));
+	sampler_parts_init(s, x->tracer, x->world.p, DEPTH);
 	x->thread = threads_find(&s->threads, TID);
 	assert_non_null(x->thread);
 	x->thread->m = M;
@@ -85,15 +76,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct scene *x = *state;
-	struct sampler *s = &x->s;
 
-	intern_deinit(&s->intern);
-	threads_deinit(&s->threads);
-	gs_deinit(&s->gs);
-	test_free(s->frames);
-	free(s->orphans);
-	free(s->ran.v);
-	free(s->running.v);
+	sampler_parts_deinit(&x->s);
 	tracer_destroy(x->tracer);
 	target_close(x->target);
 	go_fake_destroy(x->go);

@@ -2,13 +2,11 @@
  * sample_turns.c: whole ticks of a sampler that cannot read all goroutines at once: each has its turn, and
  * one that was on a CPU does not stay there until its next turn.
  */
-#include <stdlib.h>
-
 #include "fake/go_fake.h"
 #include "fake/target_fake.h"
 #include "go/go_impl.h"
 #include "profile_world.h"
-#include "sample/sampler_impl.h"
+#include "sampler_parts.h"
 
 enum {
 	MINOR = 26, TID = 1000, DEPTH = 16,
@@ -203,11 +201,7 @@ static int setup(void **state)
 	s->reader.rt->globals[GO_ALLGLEN].addr = LEN;
 	s->reader.rt->globals[GO_ALLGPTR].addr = PTR;
 	s->reader.rt->globals[GO_ALLM].addr = ALLM;
-	s->tracer = x->tracer;
-	s->profile = x->world.p;
-	s->options.depth = DEPTH;
-	s->plan = hold_plan_make(&s->reader, false);
-	s->frames = test_calloc(DEPTH, sizeof(*s->frames));
+	sampler_parts_init(s, x->tracer, x->world.p, DEPTH);
 	s->random = 1;
 	s->period = TICK;
 	s->start = x->world.mono;
@@ -217,9 +211,6 @@ static int setup(void **state)
 					 .collect = looks_collect, .ran = looks_ran, .destroy = looks_destroy };
 	s->looks = &x->looks;
 	assert_null(stack_reader_create(DEPTH, false, &s->stacks));
-	assert_null(gs_init(&s->gs));
-	assert_null(threads_init(&s->threads, &s->reader));
-	assert_null(intern_init(&s->intern, x->target, s->reader.rt, NULL, s->profile));
 	assert_null(intern_pseudo(&s->intern, "[moved]", &s->moved));
 	assert_null(intern_pseudo(&s->intern, "[running]", &s->unseen_running));
 	assert_null(intern_pseudo(&s->intern, "[not yet]", &s->unread));
@@ -233,17 +224,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct scene *x = *state;
-	struct sampler *s = &x->s;
 
-	intern_deinit(&s->intern);
-	threads_deinit(&s->threads);
-	gs_deinit(&s->gs);
-	stack_reader_destroy(s->stacks);
-	test_free(s->frames);
-	free(s->jobs);
-	free(s->orphans);
-	free(s->ran.v);
-	free(s->running.v);
+	sampler_parts_deinit(&x->s);
 	tracer_destroy(x->tracer);
 	target_close(x->target);
 	go_fake_destroy(x->go);
