@@ -48,6 +48,7 @@ void look_ptrace_held(const struct look_source *ls, uint64_t *median, uint64_t *
 /* The class that the thread was given, to go back to. */
 struct timely {
 	int policy, priority;
+	bool raised;		/* it is in the other one now */
 };
 
 struct timely timely_given(void);
@@ -56,7 +57,7 @@ struct timely timely_given(void);
  * time, as a late one comes where the target lets go of its core. The rest of the tick (reading,
  * naming) runs in the class it was given: it must not take a core from the target by force.
  */
-void timely_enter(void);
-void timely_leave(const struct timely *given);
+void timely_enter(struct timely *t);
+void timely_leave(struct timely *t);	/* nothing when it has left */
 
 #endif

@@ -16,10 +16,11 @@
 #include "sample/sampler_impl.h"
 
 enum {
-	HEADERS_MAX = 10 * 1000, HEADERS_MIN = 500,
+	HEADERS_MAX = 10500, HEADERS_MIN = 500,
 	STACKS_MAX = 2000, STACKS_MIN = 100,
-	LONG_NS = 5 * NSEC_PER_MSEC,	/* a tick that reads for longer halves the budget */
-	SHORT_NS = 5 * NSEC_PER_MSEC / 2,	/* one that takes less lets it grow by an eighth */
+	/* Of CPU time for either part: one that takes longer is halved, one that is quick grows by an eighth. */
+	LONG_NS = 5 * NSEC_PER_MSEC / 2,
+	QUICK_NS = 5 * NSEC_PER_MSEC / 4,
 };
 
 struct budget budget_full(void)
@@ -31,15 +32,23 @@ static uint32_t adapted(uint32_t v, uint64_t ns, uint32_t least, uint32_t most)
 {
 	if (ns > LONG_NS)
 		v /= 2;
-	else if (ns < SHORT_NS)
+	else if (ns < QUICK_NS)
 		v += v / 8 + 1;
 	return v < least ? least : v > most ? most : v;
 }
 
-void budget_adapt(struct budget *b, uint64_t ns)
+void budget_adapt(struct budget *b, const struct tick_cost *cost)
 {
-	b->headers = adapted(b->headers, ns, HEADERS_MIN, HEADERS_MAX);
-	b->stacks = adapted(b->stacks, ns, STACKS_MIN, STACKS_MAX);
+	b->headers = adapted(b->headers, cost->headers_ns, HEADERS_MIN, HEADERS_MAX);
+	b->stacks = adapted(b->stacks, cost->stacks_ns, STACKS_MIN, STACKS_MAX);
+}
+
+/* Ticks of one length: the last one of a round has as much to do as the others. */
+static uint32_t share_of_tick(const struct sampler *s)
+{
+	uint32_t most = s->budget.headers, ticks = most ? (s->gs.n + most - 1) / most : 0;
+
+	return ticks ? (s->gs.n + ticks - 1) / ticks : 0;
 }
 
 struct error *g_list_add(struct g_list *l, gaddr_t g)
@@ -86,7 +95,7 @@ static struct error *adopt_orphans(struct sampler *s)
 
 		if (!slot || slot->goid != s->orphans[i].goid || slot->captured)
 			continue;
-		slot->captured = true;
+		slot->captured = slot->told = true;
 		slot->captured_tick = s->tick - 1;
 		err = g_list_add(&s->ran, slot->addr);
 	}
@@ -107,7 +116,7 @@ static struct error *read_some(struct sampler *s)
 	struct error *err = read_orphans(s);
 
 	if (!err)
-		err = gs_read_some(&s->gs, &s->reader, s->budget.headers, sampler_random(s), see_turn, s, &pass);
+		err = gs_read_some(&s->gs, &s->reader, share_of_tick(s), sampler_random(s), see_turn, s, &pass);
 	profile_health_add(s->profile, HEALTH_G_READ, pass.slots);
 	s->round_ended = pass.ended;
 	s->round_slots += pass.slots;
@@ -162,7 +171,7 @@ struct error *rotation_resume(struct sampler *s)
 
 struct error *rotation_put_off(struct sampler *s)
 {
-	uint32_t most = s->budget.stacks;
+	uint32_t most = s->budget.stacks, changed = 0;
 	struct error *err = NULL;
 
 	s->put_off = s->n_jobs > most;
@@ -178,11 +187,12 @@ struct error *rotation_put_off(struct sampler *s)
 	for (uint32_t i = most; i < s->n_jobs && !err; i++) {
 		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
 
+		changed += slot->known;			/* else it is its first look that has to wait */
 		slot->turn = (uint16_t)(s->tick - 1);	/* it did not come */
 		slot->still = false;			/* what has changed is not known */
 		err = see_put_off(s, &s->jobs[i]);
 	}
-	profile_health_add(s->profile, HEALTH_G_PUT_OFF, s->n_jobs - most);
+	profile_health_add(s->profile, HEALTH_G_PUT_OFF, changed);
 	s->n_jobs = most;
 	return err;
 }

@@ -182,21 +182,26 @@ static struct error *read_stacks(struct sampler *s)
 /* All that a tick looks at; threads have been asked for. */
 static struct error *look_at_all(struct sampler *s)
 {
-	uint64_t begin = thread_cpu();
+	struct tick_cost cost;
+	uint64_t begin;
 	struct error *err;
 
 	s->n_jobs = 0;
 	s->round_ended = s->put_off = false;
 	err = s->looks->collect_late(s->looks, see_thread, s);
+	begin = thread_cpu();
 	if (!err)
 		err = read_goroutines(s);
+	cost.headers_ns = thread_cpu() - begin;
 	if (!err)
 		err = s->looks->collect(s->looks, reader_now(&s->reader) + COLLECT_NS, see_thread, s);
 	if (err)
 		return err;
 	end_thread_tracks(s);
+	begin = thread_cpu();
 	err = read_stacks(s);
-	budget_adapt(&s->budget, thread_cpu() - begin);
+	cost.stacks_ns = thread_cpu() - begin;
+	budget_adapt(&s->budget, &cost);
 	return err ? err : threads_update(&s->threads, &s->reader, s->tracer);
 }
 
@@ -240,7 +245,7 @@ static bool sleep_to_tick(struct sampler *s)
 
 	if (!s->deadline)
 		plan_tick(s);
-	timely_enter();
+	timely_enter(&s->timely);
 	while (reader_now(&s->reader) < s->deadline) {
 		if (!clock->sleep_until(clock, s->deadline)) {
 			timely_leave(&s->timely);

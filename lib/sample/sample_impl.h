@@ -57,6 +57,7 @@ struct g_slot {
 	bool still;			/* while the fingerprint is equal nothing has changed */
 	bool captured;			/* its last observation came from a held thread */
 	bool system;			/* the runtime's own: left out */
+	bool told;			/* the store has heard of it */
 	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
 	uint8_t round;			/* number of the round that has read it last (gs.c) */
 	uint16_t turn;			/* lowest bits of the tick at which its stack was asked for last */
@@ -259,6 +260,7 @@ struct thread {
 	uint64_t procid;		/* its id as the runtime knows it */
 	bool tracked;			/* has an open interval under its own key */
 	uint32_t captured_tick;
+	uint8_t missed_m;		/* looks at it that had no m, the first few of them */
 };
 
 struct threads {
@@ -271,7 +273,8 @@ struct threads {
 	uint64_t listed_at, settled_at;
 	gaddr_t allm;			/* head at the last walk */
 	uint64_t walked_at;
-	bool m_pending;			/* an m without a thread id was seen: look again */
+	bool m_pending;			/* an m without a thread was seen, or a thread without an m: look again */
+	uint64_t m_patience_ns;		/* but not before; some never find each other */
 	struct wandering wandering;
 	uint64_t process_start_ns;	/* process clock when sampling began */
 	uint64_t process_ns;		/* newest reading of it, minus the start */
@@ -293,6 +296,8 @@ size_t threads_running(struct threads *ts, const struct reader *r, struct tracer
 /* Does any of them still owe a capture? */
 bool threads_owed(const struct threads *ts, struct tracer *tr);
 struct thread *threads_find(struct threads *ts, pid_t tid);
+/* This one was on a CPU and has no m: perhaps one that is not known yet. */
+void threads_miss_m(struct threads *ts, struct thread *th);
 struct error *thread_add_look(struct thread *th, struct profile_ref ref);
 /* A reading of its clock. */
 void thread_clock(struct thread *th, const struct task_times *t, uint64_t now);

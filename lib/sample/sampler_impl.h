@@ -59,6 +59,11 @@ struct budget {
 	uint32_t headers, stacks;
 };
 
+/* CPU time that the two parts of a tick have taken. */
+struct tick_cost {
+	uint64_t headers_ns, stacks_ns;
+};
+
 struct sampler {
 	struct reader reader;
 	struct tracer *tracer;
@@ -126,8 +131,7 @@ void native_settle(struct sampler *s);
 /* ---- rotation.c ---- */
 
 struct budget budget_full(void);
-/* `ns`: CPU time that this tick has taken. */
-void budget_adapt(struct budget *b, uint64_t ns);
+void budget_adapt(struct budget *b, const struct tick_cost *cost);
 /* A goroutine that was on a CPU: to be asked at this tick (s->ran, until rotation_resume) or at the next one. */
 struct error *g_list_add(struct g_list *l, gaddr_t g);
 /* Headers of all goroutines, or of those whose turn it is. */

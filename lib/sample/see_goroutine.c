@@ -2,8 +2,8 @@
  * see_goroutine.c: what a tick makes of goroutines that are not on a CPU. The header tells whether
  * one has run since its last look; only then, or while it is hot, its stack is read.
  *
- * Hot: a counter of 8 bits wraps, so an equal fingerprint proves nothing right after a change. For
- * a few looks more the stack is read all the same. An audit of a few unchanged ones finds those
+ * Hot: a counter of 8 bits wraps, so an equal fingerprint proves nothing right after a change, nor of a
+ * goroutine that is new. For a few looks more the stack is read all the same. An audit of a few unchanged ones finds those
  * that park in lockstep with the ticks; they stay hot for ever.
  */
 #include "base/array.h"
@@ -40,7 +40,16 @@ static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
 	if (slot->goid && !slot->system)
 		profile_gone(s->profile, slot->goid, t);
 	slot->goid = 0;
-	slot->known = slot->still = slot->captured = false;
+	slot->known = slot->still = slot->captured = slot->told = false;
+}
+
+/* Those that were there before us have mostly been waiting for long: reading a million stacks twice more is dear. */
+static uint8_t first_heat(const struct sampler *s)
+{
+	/* Without the counter of parks two equal headers may have a run between them. */
+	if (!(go_runtime_caps(s->reader.rt) & GO_CAP_TRACKINGSEQ))
+		return FOREVER_HOT;
+	return s->rounds ? HOT_LOOKS : 0;
 }
 
 /* A goroutine is seen for the first time. */
@@ -49,8 +58,7 @@ struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_
 	slot_clear(s, slot, look->t_before);
 	slot->goid = look->goid;
 	births_seen(s, look->goid);
-	/* Without the counter of parks two equal headers may have a run between them. */
-	slot->hot = go_runtime_caps(s->reader.rt) & GO_CAP_TRACKINGSEQ ? HOT_LOOKS : FOREVER_HOT;
+	slot->hot = first_heat(s);
 	slot->system = !s->options.system && intern_is_system(&s->intern, look);
 	return slot->system ? NULL : intern_track(&s->intern, look, false);
 }
@@ -131,6 +139,7 @@ static struct error *observe(struct sampler *s, struct g_slot *slot, const struc
 	struct profile_ref ref;
 
 	slot->captured = false;
+	slot->told = true;
 	return profile_observe(s->profile, &o, &ref);
 }
 
@@ -189,7 +198,7 @@ struct error *see_put_off(struct sampler *s, const struct stack_job *job)
 {
 	struct g_slot *slot = &s->gs.slots[job->owner];
 
-	return slot->known || slot->captured ? NULL : see_unread(s, slot, &job->look);
+	return slot->told ? NULL : see_unread(s, slot, &job->look);
 }
 
 struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before, uint64_t t_after)
@@ -214,9 +223,11 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 /* How much an unchanged fingerprint of this goroutine will be believed from now on. */
 static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_look *look, profile_id stack)
 {
-	bool same_print = slot->known && slot->fingerprint == look->fingerprint;
-	bool same_stack = slot->known && slot->stack == stack;
+	bool same_print = slot->fingerprint == look->fingerprint;
+	bool same_stack = slot->stack == stack;
 
+	if (!slot->known)
+		return;
 	if (same_print && !same_stack && parks_counted(&s->reader, look)) {
 		if (!slot->hot && !slot->captured)
 			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);

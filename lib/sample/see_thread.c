@@ -121,7 +121,7 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	/* It may be on the list that it would go to. */
 	listed = slot->captured && (look->late || slot->captured_tick == s->tick);
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
-	slot->captured = true;
+	slot->captured = slot->told = true;
 	slot->captured_tick = tick_of(s, look);
 	return err || listed ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
 }
@@ -152,7 +152,7 @@ struct error *see_thread(void *ctx, const struct look *look)
 	if (has_m)
 		look->thread->m = m.m;
 	else if (s->reader.goroutines)
-		s->threads.m_pending = true;	/* perhaps an m that is not known yet */
+		threads_miss_m(&s->threads, look->thread);
 	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
 	if (!err)
 		err = describe(s, look, has_g ? &g : NULL, has_m, &o);

@@ -24,7 +24,7 @@
 #include "sample/sample_impl.h"
 
 enum {
-	BATCH_JOBS = 4,
+	BATCH_JOBS = 4,		/* at most: as many as a batch proves something of (sr->batch) */
 	RETRY_JOBS = 2,		/* those that have moved once: smaller batches, shorter windows */
 	/*
 	 * No goroutine leaves its thread 256 times in these: to wait (100 ns on a channel), or to go on soon
@@ -74,6 +74,7 @@ struct stack_reader {
 	size_t used;
 	struct piece pieces[BATCH_JOBS];
 	uint32_t n;
+	uint32_t batch;			/* so many of them are read at once */
 	uint64_t first_ns;		/* how long the first readings of the batch took */
 };
 
@@ -103,6 +104,7 @@ struct error *stack_reader_create(uint32_t depth, bool whole, struct stack_reade
 		return &err_nomem;
 	sr->depth = depth;
 	sr->whole = whole;
+	sr->batch = BATCH_JOBS;
 	audit_init(&sr->audit);
 	sr->frames = calloc(depth, sizeof(*sr->frames));
 	sr->again = calloc(depth, sizeof(*sr->again));
@@ -156,7 +158,7 @@ static bool add_piece(struct stack_reader *sr, const struct run *run, const stru
 {
 	struct piece *p = &sr->pieces[sr->n];
 
-	if (sr->n == BATCH_JOBS)
+	if (sr->n >= sr->batch)
 		return false;
 	p->job = job;
 	p->start = *start;
@@ -205,6 +207,15 @@ static struct error *read_spans(struct batch_spans *b, const struct reader *r)
 	return err;
 }
 
+/* A batch that takes too long proves nothing, and all of it is read again: where memory is slow it is smaller. */
+static void adapt_batch(struct stack_reader *sr)
+{
+	if (sr->first_ns > WAITING_NS && sr->n > 1)
+		sr->batch = sr->n / 2;
+	else if (sr->first_ns < WAITING_NS / 2 && sr->n == sr->batch && sr->batch < BATCH_JOBS)
+		sr->batch++;
+}
+
 /* Stacks between headers, in one call: nothing of ours comes between. */
 static struct error *read_first(struct stack_reader *sr, const struct reader *r)
 {
@@ -223,6 +234,7 @@ static struct error *read_first(struct stack_reader *sr, const struct reader *r)
 	}
 	err = read_spans(&b, r);
 	sr->first_ns = reader_now(r) - begin;
+	adapt_batch(sr);
 	return err;
 }
 

@@ -21,6 +21,7 @@
 enum {
 	COLD_SHARE = 32,		/* one in so many cold threads is looked at per tick */
 	GUESS_SPANS = 64,
+	IMPATIENT_LOOKS = 4,		/* at a thread without an m, after which it is searched for at once */
 	M_MAX = 100 * 1000,		/* the runtime's own limit is 10,000 unless raised */
 };
 
@@ -30,6 +31,8 @@ enum {
 static const uint64_t hot_ns = NSEC_PER_SEC;		/* its clock moved within this time */
 static const uint64_t list_every_ns = NSEC_PER_SEC / 5;
 static const uint64_t settle_every_ns = NSEC_PER_SEC;
+static const uint64_t patience_first_ns = 5 * NSEC_PER_MSEC;	/* at the next tick, then ever more rarely */
+static const uint64_t patience_last_ns = 100 * NSEC_PER_MSEC;
 
 static void thread_free(struct thread *th)
 {
@@ -142,8 +145,8 @@ static struct error *list_threads(struct threads *ts, const struct reader *r, bo
 	return NULL;
 }
 
-/* Joins an m with its thread. False: it has none yet. */
-static bool join_m(struct threads *ts, const struct reader *r, const struct m_look *m)
+/* Joins an m with its thread. False: it has none yet. `news`: this was not known before. */
+static bool join_m(struct threads *ts, const struct reader *r, const struct m_look *m, bool *news)
 {
 	pid_t tid = m->procid ? target_tid_from_inner(r->target, m->procid) : -1;
 	struct thread *th;
@@ -162,16 +165,39 @@ static bool join_m(struct threads *ts, const struct reader *r, const struct m_lo
 		wandering_add(&ts->wandering, m->m);
 	}
 	if (th) {
+		*news |= th->m != m->m;
 		th->m = m->m;
 		th->procid = m->procid;
 	}
 	return true;
 }
 
+/*
+ * An m gets its thread's number within microseconds of its making; but one whose thread has ended may stay in the
+ * list without a number for ever, and threads of C code are no m's.
+ */
+static void be_patient(struct threads *ts, bool in_vain)
+{
+	if (!in_vain)
+		ts->m_patience_ns = 0;
+	else if (ts->m_patience_ns < patience_last_ns)
+		ts->m_patience_ns = 2 * ts->m_patience_ns + patience_first_ns;
+}
+
+void threads_miss_m(struct threads *ts, struct thread *th)
+{
+	ts->m_pending = true;
+	if (th->missed_m < IMPATIENT_LOOKS) {
+		th->missed_m++;
+		ts->m_patience_ns = 0;
+	}
+}
+
 static struct error *walk_ms(struct threads *ts, const struct reader *r)
 {
 	uint8_t bytes[GO_SPANS_MAX];
 	gaddr_t at, head;
+	bool news = false, asked = ts->m_pending;
 	struct error *err;
 
 	if (r->m_span > sizeof(bytes))
@@ -188,10 +214,11 @@ static struct error *walk_ms(struct threads *ts, const struct reader *r)
 		if (err)
 			return err == &err_fault ? NULL : err;
 		m_parse(r->layout, at, bytes, &m);
-		if (!join_m(ts, r, &m))
+		if (!join_m(ts, r, &m, &news))
 			ts->m_pending = true;
 		at = m.alllink;
 	}
+	be_patient(ts, (asked || ts->m_pending) && !news && head == ts->allm);
 	ts->allm = head;
 	ts->walked_at = reader_now(r);
 	return NULL;
@@ -244,6 +271,13 @@ static void read_process_clock(struct threads *ts, const struct reader *r)
 		ts->process_ns = now - ts->process_start_ns;
 }
 
+static bool walk_is_due(const struct threads *ts, gaddr_t head, uint64_t now)
+{
+	uint64_t age = now - ts->walked_at;
+
+	return head != ts->allm || age >= settle_every_ns || (ts->m_pending && age >= ts->m_patience_ns);
+}
+
 struct error *threads_update(struct threads *ts, const struct reader *r, struct tracer *tr)
 {
 	uint64_t now = reader_now(r), head = 0;
@@ -257,7 +291,7 @@ struct error *threads_update(struct threads *ts, const struct reader *r, struct 
 	if (err || !r->goroutines || !go_runtime_globals(r->rt)[GO_ALLM].addr)
 		return err;
 	err = target_read_u64(r->target, go_runtime_globals(r->rt)[GO_ALLM].addr, &head);
-	if (!err && (head != ts->allm || ts->m_pending || now - ts->walked_at >= settle_every_ns))
+	if (!err && walk_is_due(ts, head, now))
 		err = walk_ms(ts, r);
 	return err;
 }

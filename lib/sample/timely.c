@@ -17,16 +17,17 @@ struct timely timely_given(void)
 	return (struct timely){ .policy = policy < 0 ? SCHED_OTHER : policy, .priority = param.sched_priority };
 }
 
-void timely_enter(void)
+void timely_enter(struct timely *t)
 {
 	const struct sched_param param = { .sched_priority = TICK_PRIORITY };
 
-	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
+	t->raised = !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
-void timely_leave(const struct timely *given)
+void timely_leave(struct timely *t)
 {
-	const struct sched_param param = { .sched_priority = given->priority };
+	const struct sched_param param = { .sched_priority = t->priority };
 
-	sched_setscheduler(0, given->policy | SCHED_RESET_ON_FORK, &param);
+	if (t->raised)
+		t->raised = sched_setscheduler(0, t->policy | SCHED_RESET_ON_FORK, &param) != 0;
 }

@@ -101,6 +101,8 @@ uint64_t tracer_poll_owed(struct tracer *tr);
 
 /* ---- tracer_undertaker.c ---- */
 int undertaker_start(struct tracer *tr);
+/* By a requester, who comes often: wakes it if it is wanted. Costs nothing otherwise. */
+void undertaker_call(struct tracer *tr);
 
 /* ---- tracer_child.c, in the tracer thread ---- */
 /* wait4 without waiting; notes what becomes of a child. 0, the tid, or -1 (ECHILD). */

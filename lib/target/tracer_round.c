@@ -88,6 +88,7 @@ size_t tracer_collect(struct tracer *tr, uint64_t deadline, struct capture **out
 {
 	size_t n = 0;
 
+	undertaker_call(tr);
 	pthread_mutex_lock(&tr->lock);
 	while (deadline && tr->round && wait_answers(tr, deadline))
 		;

@@ -20,9 +20,20 @@
 
 enum {
 	TOO_LONG_NS = 10 * NSEC_PER_MSEC,
-	WATCH_NS = 10 * NSEC_PER_MSEC,
+	WATCH_NS = 100 * NSEC_PER_MSEC,	/* looks by itself; requesters call it sooner */
 	REST_NS = NSEC_PER_SEC,		/* after so long without a capture it sleeps until the next */
 };
+
+void undertaker_call(struct tracer *tr)
+{
+	uint64_t since = atomic_load(&tr->seizing_since), now;
+
+	if (!since)
+		return;
+	now = tracer_now();
+	if (now > since && now - since > TOO_LONG_NS)
+		pthread_cond_signal(&tr->work);
+}
 
 /* The main thread is left alone: exec collects it by itself, and its status is the process's. */
 static void bury(struct tracer *tr)

@@ -16,22 +16,28 @@ static void budget_follows_the_time_ticks_take(void **state)
 {
 	struct budget full = budget_full(), b = full, before;
 
+	const struct tick_cost quick = { ms, ms }, fair = { 2 * ms, 2 * ms }, endless = { 1000 * ms, 1000 * ms };
+
 	(void)state;
-	budget_adapt(&b, ms);
+	budget_adapt(&b, &quick);
 	assert_int_equal(b.headers, full.headers);	/* never more */
 	assert_int_equal(b.stacks, full.stacks);
-	budget_adapt(&b, 4 * ms);
+	budget_adapt(&b, &fair);
 	assert_int_equal(b.headers, full.headers);
-	budget_adapt(&b, 6 * ms);
+	/* Each part answers for itself. */
+	budget_adapt(&b, &(struct tick_cost){ .headers_ns = ms, .stacks_ns = 3 * ms });
+	assert_int_equal(b.headers, full.headers);
+	assert_int_equal(b.stacks, full.stacks / 2);
+	budget_adapt(&b, &(struct tick_cost){ .headers_ns = 3 * ms, .stacks_ns = 2 * ms });
 	assert_int_equal(b.headers, full.headers / 2);
 	assert_int_equal(b.stacks, full.stacks / 2);
 	for (int i = 0; i < 100; i++)
-		budget_adapt(&b, 1000 * ms);
+		budget_adapt(&b, &endless);
 	assert_in_range(b.headers, 1, full.headers / 10);	/* something is read at every tick */
 	assert_in_range(b.stacks, 1, full.stacks / 10);
 	for (int i = 0; i < 40; i++) {
 		before = b;
-		budget_adapt(&b, ms);
+		budget_adapt(&b, &quick);
 		assert_true(b.headers > before.headers || b.headers == full.headers);
 		assert_true(b.headers <= before.headers * 9 / 8 + 1);
 	}
@@ -54,7 +60,7 @@ static void chance_decides_whose_stack_is_put_off(void **state)
 		for (uint32_t i = 0; i < JOBS; i++) {
 			s.jobs[i].owner = i;
 			s.gs.slots[i].turn = 7;
-			s.gs.slots[i].known = true;
+			s.gs.slots[i].known = s.gs.slots[i].told = true;
 		}
 		s.n_jobs = JOBS;
 		assert_null(rotation_put_off(&s));

@@ -2,6 +2,7 @@
  * sample_stacks.c: a stack counts only when nothing moved while it was read. A handmade runtime
  * and handmade memory that changes under the reader's hands, as a running program would.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,7 @@ struct world {
 	struct reader reader;
 	struct stack_reader *stacks;
 	/* what the callback saw */
-	unsigned int results;
+	unsigned int results, n_retried;
 	enum stack_outcome outcome;
 	bool retried;
 	size_t n;
@@ -156,6 +157,16 @@ static void run_meanwhile(void *ctx, struct target *t, const struct span *s)
 		w->seq++;
 		put_g(w, G_WAITING);
 	}
+}
+
+static struct error *count_retries(void *ctx, const struct stack_result *res)
+{
+	struct world *w = ctx;
+
+	w->results++;
+	w->n_retried += res->retried;
+	assert_int_equal(res->outcome, STACK_READ);
+	return NULL;
 }
 
 static void read_one(struct world *w)
@@ -310,6 +321,32 @@ static void counter_of_a_runnable_one_comes_round_sooner(void **state)
 	assert_true(w->retried);
 }
 
+/* As many goroutines as are read at once, and their stacks cost so much that a batch of them proves nothing. */
+static void batches_shrink_until_they_prove_something(void **state)
+{
+	enum { JOBS = 64 };
+	struct world *w = *state;
+	struct stack_job jobs[JOBS] = { { .owner = 0 } };
+	uint8_t bytes[1024];
+
+	assert_null(target_read(w->target, G_ADDR, bytes, w->reader.g_span));
+	for (int i = 0; i < JOBS; i++)
+		g_parse(w->reader.layout, G_ADDR, bytes, &jobs[i].look);
+	w->lost_ns = 6000;	/* per stack: two of them take longer than the counter takes to come round */
+	w->changes = UINT_MAX;
+	target_fake_on_read(w->target, run_meanwhile, w);
+	assert_null(stack_reader_run(w->stacks, &w->reader, jobs, JOBS, NULL, count_retries, w));
+	assert_int_equal(w->results, JOBS);
+	assert_in_range(w->n_retried, 1, 6);	/* a batch of four and one of two */
+	/* And grow again. */
+	w->results = w->n_retried = 0;
+	w->lost_ns = 100;
+	assert_null(stack_reader_run(w->stacks, &w->reader, jobs, JOBS, NULL, count_retries, w));
+	w->lost_ns = 3000;	/* four of them are too many */
+	assert_null(stack_reader_run(w->stacks, &w->reader, jobs, JOBS, NULL, count_retries, w));
+	assert_int_equal(w->n_retried, 4);
+}
+
 /* The same of a long stack; the time is lost at whichever of the headers around it. */
 static void counter_of_a_long_stack_that_came_round_proves_nothing(void **state)
 {
@@ -375,6 +412,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(counter_that_came_round_proves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_that_stands_still_is_read_by_a_slow_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(counter_of_a_runnable_one_comes_round_sooner, setup, teardown),
+		cmocka_unit_test_setup_teardown(batches_shrink_until_they_prove_something, setup, teardown),
 		cmocka_unit_test_setup_teardown(counter_of_a_long_stack_that_came_round_proves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(running_one_has_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(torn_bounds_have_no_stack, setup, teardown),

@@ -14,7 +14,7 @@
 #include "go/go_impl.h"
 #include "sample/sample_impl.h"
 
-enum { THREADS = 100, FIRST_TID = 1000, CAP = 64 };
+enum { THREADS = 100, FIRST_TID = 1000, CAP = 64, PATIENT_M = 0x110000 };
 
 struct scene {
 	struct target *target;
@@ -161,6 +161,62 @@ static void ms_that_name_one_thread_are_remembered(void **state)
 	go_fake_destroy(go);
 }
 
+/* How often the m's struct was read. */
+static void count_m(void *ctx, struct target *t, const struct span *s)
+{
+	(void)t;
+	*(int *)ctx += s->addr == PATIENT_M && s->len > 8;
+}
+
+static uint64_t now;
+
+static uint64_t test_time(const struct clock *c)
+{
+	(void)c;
+	return now;
+}
+
+/* An m without a thread is asked again soon, but not at every tick for ever; a thread without one calls for it. */
+static void m_without_a_thread_is_not_waited_for(void **state)
+{
+	static const struct go_fake_func functions[] = { { .name = "main.main", .size = 64, .sp = { { 64, 0 } } } };
+	const struct clock clock = { .mono = test_time };
+	const gaddr_t allm = 0x100000, m = PATIENT_M;
+	struct go_fake *go = go_fake_create(functions, 1, 26);
+	int reads = 0;
+	struct scene s;
+
+	(void)state;
+	setup_threads(&s, 2, "running\n");
+	target_fake_add(s.target, allm, &m, sizeof(m));
+	target_fake_add(s.target, m, NULL, 4096);
+	now = NSEC_PER_SEC;
+	s.reader.clock = &clock;
+	s.reader.rt = go_fake_runtime(go);
+	s.reader.rt->globals[GO_ALLM].addr = allm;
+	s.reader.goroutines = true;
+	s.reader.m_span = m_span(&s.layout);
+	target_fake_on_read(s.target, count_m, &reads);
+	for (int tick = 0; tick < 100; tick++, now += 10 * NSEC_PER_MSEC)
+		assert_null(threads_update(&s.threads, &s.reader, s.tracer));
+	assert_in_range(reads, 6, 20);
+	/* A new thread has it by now: found when one of them is seen without an m. */
+	target_fake_poke_u64(s.target, m + (gaddr_t)s.layout.f[GO_M_PROCID].offset, FIRST_TID + 1);
+	reads = 0;
+	threads_miss_m(&s.threads, threads_find(&s.threads, FIRST_TID + 1));
+	assert_null(threads_update(&s.threads, &s.reader, s.tracer));
+	assert_int_equal(reads, 1);
+	assert_int_equal(threads_find(&s.threads, FIRST_TID + 1)->m, m);
+	/* A thread of C code never has one: it does not bring back a walk at every tick. */
+	for (int tick = 0; tick < 100; tick++, now += 10 * NSEC_PER_MSEC) {
+		threads_miss_m(&s.threads, threads_find(&s.threads, FIRST_TID));
+		assert_null(threads_update(&s.threads, &s.reader, s.tracer));
+	}
+	assert_in_range(reads, 6, 20);
+	teardown_threads(&s);
+	go_fake_destroy(go);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +225,7 @@ int main(void)
 		cmocka_unit_test(cold_threads_are_looked_at_in_turn),
 		cmocka_unit_test(ended_threads_are_noticed),
 		cmocka_unit_test(ms_that_name_one_thread_are_remembered),
+		cmocka_unit_test(m_without_a_thread_is_not_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

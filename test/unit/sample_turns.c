@@ -321,6 +321,20 @@ static void each_has_its_turn(void **state)
 	window_free(w);
 }
 
+/* One more than fits into a tick is read in two equal halves, not in a whole tick and one for the last of them. */
+static void ticks_of_a_round_are_alike(void **state)
+{
+	struct scene *x = *state;
+
+	x->budget.headers = N - 1;
+	for (int tick = 1; tick <= 4; tick++) {
+		sample(x, -1);
+		assert_int_equal(x->s.round_ended, tick % 2 == 0);
+		if (tick % 2)
+			assert_in_range(x->s.round_slots, N / 2 - 1, N / 2 + 1);
+	}
+}
+
 /* Rounds end although the table grows at each tick, and nobody is counted twice. */
 static void rounds_end_while_the_table_grows(void **state)
 {
@@ -480,6 +494,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(each_has_its_turn),
+		T(ticks_of_a_round_are_alike),
 		T(rounds_end_while_the_table_grows),
 		T(one_that_was_on_a_cpu_goes_back),
 		T(one_that_runs_at_its_turn_goes_back_later),
