@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cmd/words.h"
+#include "target/tracer.h"
 
 enum { VERDICT_TEXT = 160 };
 
@@ -91,15 +92,26 @@ static double judge_clock(const struct summary *s, char buf[static VERDICT_TEXT]
 	return 0;
 }
 
+/* A tracer that may lose its core holds threads longer: why it may. */
+static const char *rank_note(const struct summary *s, char buf[static WORD_MAX])
+{
+	enum tracer_rank rank = (enum tracer_rank)s->health[HEALTH_RANK];
+
+	if (rank == TRACER_REAL_TIME)
+		return "";
+	snprintf(buf, WORD_MAX, "; no real time: %s", tracer_rank_name(rank));
+	return buf;
+}
+
 static double judge_held(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	uint64_t median = s->health[HEALTH_HELD_MEDIAN], p99 = s->health[HEALTH_HELD_P99];
-	char a[WORD_MAX], b[WORD_MAX];
+	char a[WORD_MAX], b[WORD_MAX], c[WORD_MAX];
 
 	if (!s->attached || !p99)
 		return 0;
-	snprintf(buf, VERDICT_TEXT, "threads held %s (p99 %s)", instant_text(median, a),
-		 instant_text(p99, b));
+	snprintf(buf, VERDICT_TEXT, "threads held %s (p99 %s%s)", instant_text(median, a),
+		 instant_text(p99, b), rank_note(s, c));
 	return (double)median / (double)NSEC_PER_MSEC;
 }
 
@@ -161,16 +173,30 @@ static double judge_unseen(const struct summary *s, char buf[static VERDICT_TEXT
 	return share / 0.10;
 }
 
+/* What reading them all costs is fair for ten thousand goroutines and more at every tick; not for a few. */
+static double fair_share(const struct summary *s)
+{
+	uint64_t ticks = s->health[HEALTH_TICKS_DONE] - s->health[HEALTH_TICKS_GATED];
+
+	return ticks && s->health[HEALTH_G_READ] / ticks > 5000 ? 0.26 : 0.10;
+}
+
 static double judge_own(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	double share = s->wall_ns ? (double)s->health[HEALTH_OWN_CPU] / (double)s->wall_ns : 0;
-	char a[WORD_MAX];
+	double of_quota = ratio(s, HEALTH_OWN_CPU, HEALTH_OWN_QUOTA);
+	double bad = share / fair_share(s), bad_quota = of_quota / 0.25;
+	char a[WORD_MAX], b[WORD_MAX];
 
 	if (!s->wall_ns)
 		return 0;
-	snprintf(buf, VERDICT_TEXT, "own CPU %s%s", percent_text(share, 1, 1, a),
-		 s->attached ? "" : " of a core");
-	return share / 0.10;
+	percent_text(share, 1, 1, a);
+	percent_text(of_quota, 1, 1, b);
+	if (of_quota > 0)
+		snprintf(buf, VERDICT_TEXT, "own CPU %s of a core, %s of what its cgroup may use", a, b);
+	else
+		snprintf(buf, VERDICT_TEXT, "own CPU %s%s", a, s->attached ? "" : " of a core");
+	return bad > bad_quota ? bad : bad_quota;
 }
 
 static double judge_looks(const struct summary *s, char buf[static VERDICT_TEXT])

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "sample/sampler_impl.h"
+#include "target/cgroup.h"
 
 enum {
 	LATE_NS = 200 * NSEC_PER_USEC,	/* a tick later than this gives no valid looks by itself */
@@ -112,6 +113,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	s->start = reader_now(&s->reader);
 	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
 	s->own_cpu = own_cpu();
+	s->own_since = s->start;
 	s->timely = timely_given();
 	s->frames = calloc(o->depth, sizeof(*s->frames));
 	err = s->frames ? init_parts(s) : &err_nomem;
@@ -313,19 +315,30 @@ uint64_t sampler_last_tick(const struct sampler *s)
 	return s->t_tick;
 }
 
+/* What goprof has used of the machine since the last time, and what it was allowed to use. */
+static void settle_own(struct sampler *s)
+{
+	uint64_t cpu = own_cpu(), now = reader_now(&s->reader), quota = cgroup_own_cpu_quota();
+
+	profile_health_add(s->profile, HEALTH_OWN_CPU, cpu - s->own_cpu);
+	profile_health_add(s->profile, HEALTH_OWN_QUOTA, (uint64_t)((double)(now - s->own_since) / NSEC_PER_SEC *
+								    (double)quota));
+	s->own_cpu = cpu;
+	s->own_since = now;
+}
+
 struct error *sampler_settle(struct sampler *s)
 {
-	uint64_t median, p99, cpu = own_cpu();
+	uint64_t median, p99;
 
 	threads_settle(&s->threads, &s->reader, s->profile, true);
 	look_ptrace_held(s->looks, &median, &p99);
 	profile_health_set(s->profile, HEALTH_CLOCK_STEP, target_times_step(s->reader.target));
 	profile_health_set(s->profile, HEALTH_HELD_MEDIAN, median);
 	profile_health_set(s->profile, HEALTH_HELD_P99, p99);
-	profile_health_set(s->profile, HEALTH_REAL_TIME, strcmp(tracer_priority(s->tracer), "SCHED_FIFO") == 0);
+	profile_health_set(s->profile, HEALTH_RANK, tracer_rank(s->tracer));
 	births_settle(s);
-	profile_health_add(s->profile, HEALTH_OWN_CPU, cpu - s->own_cpu);
-	s->own_cpu = cpu;
+	settle_own(s);
 	native_settle(s);
 	return NULL;
 }

@@ -90,7 +90,8 @@ struct sampler {
 	profile_id moved, unseen_running, unread;	/* pseudo stacks */
 	uint64_t start, period, slot;	/* the grid */
 	uint64_t deadline;		/* of the tick that is slept for; 0: none planned */
-	uint64_t random, own_cpu;
+	uint64_t random;
+	uint64_t own_cpu, own_since;	/* what goprof had used when that was told last, and when */
 	uint32_t tick;			/* serial, from 1 */
 	struct budget budget;
 	bool rotates;			/* this tick reads some of the goroutines, not all */

@@ -120,9 +120,9 @@ static void *tracer_main(void *arg)
 
 	tr->tid = gettid();
 	rank_read(&tr->given);
-	const char *priority = rank_raise();
+	enum tracer_rank rank = rank_raise();
 	pthread_mutex_lock(&tr->lock);
-	tr->priority = priority;
+	tr->rank = rank;
 	pthread_mutex_unlock(&tr->lock);
 
 	while (!stop_wanted(tr)) {
@@ -241,7 +241,6 @@ struct error *tracer_create(struct tracer **ret)
 	tr->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	tr->pool = calloc(TRACER_POOL, sizeof(*tr->pool));
 	tr->free = UINT64_MAX;
-	tr->priority = "normal";
 	if (!tr->pool)
 		return &err_nomem;
 	pthread_sigmask(SIG_SETMASK, NULL, &tr->given_mask);
@@ -253,14 +252,14 @@ struct error *tracer_create(struct tracer **ret)
 		errno = r;
 		return error_new(ERROR_FACILITY, "cannot start the tracer thread: %m");
 	}
-	tracer_call(tr, nothing, NULL);	/* its priority is known from here on */
+	tracer_call(tr, nothing, NULL);	/* its rank is known from here on */
 	*ret = take(tr);
 	return NULL;
 }
 
-const char *tracer_priority(const struct tracer *tr)
+enum tracer_rank tracer_rank(const struct tracer *tr)
 {
-	return tr->priority;
+	return tr->rank;
 }
 
 void tracer_destroy(struct tracer *tr)

@@ -33,8 +33,10 @@ struct error *tracer_create(struct tracer **ret);
 /* Waits for outstanding captures at most 100 ms, then leaves them to the kernel. NULL is fine. */
 void tracer_destroy(struct tracer *tr);
 
-/* How the tracer thread is scheduled: "SCHED_FIFO", "nice -20" or "normal"; for the health figures. */
-const char *tracer_priority(const struct tracer *tr);
+/* How the tracer thread is scheduled, by what was allowed; for the health figures. */
+enum tracer_rank { TRACER_ORDINARY, TRACER_NICE, TRACER_REAL_TIME, TRACER_RANK_COUNT };
+enum tracer_rank tracer_rank(const struct tracer *tr);
+const char *tracer_rank_name(enum tracer_rank rank);	/* "ordinary", "nice -20", "SCHED_FIFO" */
 
 /* ---- launching ---- */
 

@@ -71,7 +71,7 @@ struct tracer {
 
 	pthread_mutex_t lock;		/* all below */
 	pthread_cond_t answers, work;	/* for requesters, for the undertaker */
-	const char *priority;
+	enum tracer_rank rank;
 	uint64_t free, asked, owed, done;
 	uint64_t dropped;		/* of asked and owed: nobody wants it any more */
 	uint64_t round;			/* of asked and owed: still within its polling */
@@ -90,7 +90,7 @@ void tracer_call(struct tracer *tr, void (*f)(struct tracer *tr, void *arg), voi
 /* ---- tracer_rank.c, in the tracer thread ---- */
 void rank_read(struct rank *ret);
 /* As high as we are let; what that was. */
-const char *rank_raise(void);
+enum tracer_rank rank_raise(void);
 void rank_set(const struct rank *r);
 
 /* ---- tracer_capture.c, in the tracer thread ---- */

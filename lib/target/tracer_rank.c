@@ -27,16 +27,25 @@ void rank_read(struct rank *ret)
 	ret->timer_slack = slack > 0 ? (unsigned long)slack : 0;
 }
 
-const char *rank_raise(void)
+enum tracer_rank rank_raise(void)
 {
 	struct sched_param p = { .sched_priority = RANK_FIFO };
 
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	if (!sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p))
-		return "SCHED_FIFO";
+		return TRACER_REAL_TIME;
 	if (!setpriority(PRIO_PROCESS, (id_t)gettid(), RANK_NICE))
-		return "nice -20";
-	return "normal";
+		return TRACER_NICE;
+	return TRACER_ORDINARY;
+}
+
+const char *tracer_rank_name(enum tracer_rank rank)
+{
+	static const char *const names[TRACER_RANK_COUNT] = {
+		[TRACER_ORDINARY] = "ordinary", [TRACER_NICE] = "nice -20", [TRACER_REAL_TIME] = "SCHED_FIFO",
+	};
+
+	return rank < TRACER_RANK_COUNT ? names[rank] : "???";
 }
 
 void rank_set(const struct rank *r)

@@ -52,6 +52,7 @@ static struct summary sample(void)
 	s.health[HEALTH_OWN_CPU] = 236 * MS;
 	s.health[HEALTH_HELD_MEDIAN] = 9100;
 	s.health[HEALTH_HELD_P99] = 180000;
+	s.health[HEALTH_RANK] = 2;
 	return s;
 }
 
@@ -193,6 +194,7 @@ static void test_each_check_can_fail(void **state)
 		{ HEALTH_CPU_ACCOUNTED, 6000 * MS, "70.4 % of CPU time accounted" },
 		{ HEALTH_CPU_ACCOUNTED, 9500 * MS, "111.5 % of CPU time accounted" },
 		{ HEALTH_OWN_CPU, 2000 * MS, "own CPU 16.1 %" },
+		{ HEALTH_OWN_QUOTA, 500 * MS, "own CPU 1.9 % of a core, 47.2 % of what its cgroup may use" },
 		{ HEALTH_HELD_MEDIAN, 2 * MS, "threads held 2.0 ms" },
 		{ HEALTH_NOT_ARRIVED, 600, "60.0 % of threads came late" },
 		{ HEALTH_LABELS_UNKNOWN, 5000, "labels unknown for 5.0 % of stacks" },
@@ -217,6 +219,30 @@ static void test_each_check_can_fail(void **state)
 		assert_non_null(strstr(line.data, v[i].text));
 		assert_int_equal(strncmp(line.data, "CHECK: ", 7), 0);
 	}
+}
+
+static void test_rank_and_quota_are_said(void **state)
+{
+	_cleanup_(buf_deinit) struct buf line;
+	struct summary s = sample();
+
+	(void)state;
+	s.attached = true;
+	buf_init(&line);
+	s.health[HEALTH_RANK] = 1;
+	s.health[HEALTH_OWN_QUOTA] = 6200 * MS;
+	assert_true(verdict_text(&s, &line));
+	assert_non_null(strstr(line.data, "threads held 9 us (p99 180 us; no real time: nice -20)"));
+	assert_non_null(strstr(line.data, "own CPU 1.9 % of a core, 3.8 % of what its cgroup may use"));
+	/* What is too much for a few goroutines is fair for very many. */
+	s = sample();
+	s.health[HEALTH_OWN_CPU] = 2400 * MS;
+	buf_clear(&line);
+	assert_false(verdict_text(&s, &line));
+	s.health[HEALTH_G_READ] = 1253 * 10000;
+	s.health[HEALTH_G_PASSES] = 1253;
+	buf_clear(&line);
+	assert_true(verdict_text(&s, &line));
 }
 
 /* More goroutines than a tick reads: said, never a fault. */
@@ -540,6 +566,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good_run),
+		cmocka_unit_test(test_rank_and_quota_are_said),
 		cmocka_unit_test(test_coverage),
 		cmocka_unit_test(test_restricted),
 		cmocka_unit_test(test_attached_health),
