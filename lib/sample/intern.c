@@ -246,25 +246,25 @@ struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret
 
 /* ---- states ---- */
 
-struct error *intern_state(struct intern *in, const struct g_look *g, profile_id *ret)
+struct error *intern_state(struct intern *in, const struct g_look *g, uint16_t *ret)
 {
 	bool waits = g->status == G_WAITING || g->status == G_LEAKED;
-	uint32_t slot = waits ? 256u + g->waitreason : g->status & 0xff;
+	uint16_t state = waits ? 256u + g->waitreason : g->status & 0xff;
 	const char *text = NULL;
-	struct error *err;
 
-	if (in->state_ids[slot]) {
-		*ret = in->state_ids[slot];
+	*ret = state;
+	if (in->state_ids[state])
 		return NULL;
-	}
 	if (waits)
 		text = go_wait_reason(in->rt, g->waitreason);
 	if (!text || !*text)
 		text = g_status_name(g->status);
-	err = intern_text(in, text, &in->state_ids[slot]);
-	if (!err)
-		*ret = in->state_ids[slot];
-	return err;
+	return intern_text(in, text, &in->state_ids[state]);
+}
+
+profile_id intern_state_id(const struct intern *in, uint16_t state)
+{
+	return in->state_ids[state];
 }
 
 /* ---- labels ---- */

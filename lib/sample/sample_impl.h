@@ -47,21 +47,22 @@ static inline uint64_t reader_now(const struct reader *r)
 
 /* ---- gs.c ---- */
 
-/* What is remembered of one g struct between looks. */
+/* What is remembered of one g struct between looks. There may be a million: every byte counts. */
 struct g_slot {
 	gaddr_t addr;
 	uint64_t goid;			/* 0: not alive at the last look */
 	uint64_t fingerprint;		/* of the look that `stack` belongs to */
-	profile_id stack, state, labels;
-	bool known;			/* fingerprint, stack, state and labels belong together */
-	bool still;			/* while the fingerprint is equal nothing has changed */
-	bool captured;			/* its last observation came from a held thread */
-	bool system;			/* the runtime's own: left out */
-	bool told;			/* the store has heard of it */
-	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
-	uint8_t round;			/* number of the round that has read it last (gs.c) */
+	profile_id stack, labels;
+	uint16_t state;			/* as intern_state numbers them */
 	uint16_t turn;			/* lowest bits of the tick at which its stack was asked for last */
-	uint32_t captured_tick;		/* serial of the tick of that capture */
+	uint16_t captured_tick;		/* lowest bits of the tick of that capture */
+	uint8_t round;			/* number of the round that has read it last (gs.c) */
+	uint8_t hot : 2;		/* looks for which an unchanged fingerprint is not believed */
+	bool known : 1;			/* fingerprint, stack, state and labels belong together */
+	bool still : 1;			/* while the fingerprint is equal nothing has changed */
+	bool captured : 1;		/* its last observation came from a held thread */
+	bool system : 1;		/* the runtime's own: left out */
+	bool told : 1;			/* the store has heard of it */
 };
 
 struct g_range;		/* neighbouring g structs that are read as one span */
@@ -355,7 +356,7 @@ struct intern {
 	uint32_t n_sets, cap_sets;
 	struct map64 system;		/* startpc -> 0, 1, or 2: it depends */
 	struct audit audit;
-	profile_id state_ids[512];	/* status and wait reason -> string; 0: not asked yet */
+	profile_id state_ids[512];	/* by number, from status and wait reason; 0: not asked yet */
 	struct go_labels *scratch;
 	profile_id *frame_scratch;
 	uint32_t cap_scratch;
@@ -370,7 +371,9 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 			   enum unwind_end end, profile_id *ret);
 /* A stack of one pseudo frame ("[moved while it was read]"). */
 struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret);
-struct error *intern_state(struct intern *in, const struct g_look *g, profile_id *ret);
+/* What a goroutine does has a small number, and a text for it in the store. */
+struct error *intern_state(struct intern *in, const struct g_look *g, uint16_t *ret);
+profile_id intern_state_id(const struct intern *in, uint16_t state);
 /*
  * The label set at g.labels as it is now; whether the goroutine still holds it is the caller's
  * question. Looked at once per tick (`tick`, from 1) at most.

@@ -12,7 +12,7 @@
 enum {
 	HOT_LOOKS = 2,		/* looks after a change for which a fingerprint is not believed */
 	AUDIT_SHARE = 128,	/* one in so many believed fingerprints is checked against the stack */
-	FOREVER_HOT = 255,	/* an audit found it changed: never believed again */
+	FOREVER_HOT = 3,	/* an audit found it changed: never believed again */
 };
 
 uint64_t sampler_random(struct sampler *s)
@@ -130,10 +130,11 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 }
 
 static struct error *observe(struct sampler *s, struct g_slot *slot, const struct g_look *look,
-			     profile_id stack, profile_id state, profile_id labels)
+			     profile_id stack, uint16_t state, profile_id labels)
 {
 	const struct profile_observation o = {
-		.key = look->goid, .stack = stack, .state = state, .labels = labels, .weight = 1,
+		.key = look->goid, .stack = stack, .state = intern_state_id(&s->intern, state), .labels = labels,
+		.weight = 1,
 		.t_before = look->t_before, .t_after = look->t_after,
 	};
 	struct profile_ref ref;
@@ -169,7 +170,8 @@ void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
 /* A goroutine that ran while it was read, or runs on a thread that was not captured. */
 static struct error *see_moving(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
-	profile_id state, stack = s->moved;
+	profile_id stack = s->moved;
+	uint16_t state;
 	struct error *err;
 
 	slot->known = slot->still = false;
@@ -188,7 +190,7 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 /* Alive, but its stack is not known: its time is told without it. */
 static struct error *see_unread(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
-	profile_id state;
+	uint16_t state;
 	struct error *err = intern_state(&s->intern, look, &state);
 
 	return err ? err : observe(s, slot, look, s->unread, state, PROFILE_LABELS_UNKNOWN);
@@ -245,7 +247,8 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 	struct sampler *s = ctx;
 	struct g_slot *slot = &s->gs.slots[res->job->owner];
 	struct g_look look = res->job->look;
-	profile_id stack, state, labels;
+	profile_id stack, labels;
+	uint16_t state;
 	struct error *err;
 
 	profile_health_add(s->profile, HEALTH_G_TORN, res->retried);
