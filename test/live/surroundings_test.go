@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -311,6 +313,38 @@ func TestThrottled(t *testing.T) {
 			eventually(t, 5*time.Second, "the target goes on", func() bool { return cpuTime(t, p.pid) > used+100*time.Millisecond })
 			if why := untouched(p.pid); why != "" {
 				t.Error(why)
+			}
+			p.quit()
+		})
+	}
+}
+
+// Shows: goprof in a container that may use little CPU time says how much of that it takes.
+func TestOwnQuota(t *testing.T) {
+	for _, c := range cgroups(t, "throttle") {
+		c := c
+		t.Run(c.file, func(t *testing.T) {
+			p := startTarget(t, "1.26-sw", "threads", "-n", "20", "-dur", "2m")
+			limit := map[string]string{"cpu.max": "20000 100000", "cpu.cfs_quota_us": "20000"}[c.file]
+			t.Cleanup(func() { os.WriteFile(filepath.Join(c.dir, c.file), []byte(c.run), 0o644) })
+			if err := os.WriteFile(filepath.Join(c.dir, c.file), []byte(limit), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			// From its start: with real-time threads it might not be let in.
+			r := start(t, []option{workdir(t.TempDir())}, "sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(c.dir, "cgroup.procs"),
+				goprofPath, "attach", "-v", "--duration", "3s", fmt.Sprint(p.pid))
+			if status := r.wait(20 * time.Second); status != 0 {
+				t.Fatalf("status %d\n%s", status, tail(r.err()))
+			}
+			said := unbroken(r.err())
+			if !strings.Contains(said, "% of what its cgroup may use") {
+				t.Errorf("nothing said of a fifth of a core:\n%s", tail(r.err()))
+			}
+			// A fifth of three seconds.
+			if granted := regexp.MustCompile(`CPU time our cgroup grants +(\d+) ms`).FindStringSubmatch(r.err()); granted == nil {
+				t.Errorf("no figure of it:\n%s", r.err())
+			} else if ms, _ := strconv.Atoi(granted[1]); ms < 590 || ms > 700 {
+				t.Errorf("%d ms granted, not 600", ms)
 			}
 			p.quit()
 		})
