@@ -140,7 +140,10 @@ struct error *go_layout_choose(struct image *img, const struct go_build *b, stru
 
 /* goroutine.c: has it the members without which there is nothing to check or to do? */
 bool go_layout_has_core(const struct go_layout *l);
-/* Forgets other members, the farthest first, until gs and ms are as short as readers have room for. */
+/*
+ * Forgets members that have not the size they must have, and others, the farthest first, until gs and ms are as
+ * short as readers have room for.
+ */
 void go_layout_shorten(struct go_layout *l);
 
 /* globals.c: symbols, else the instruction rules. Fills rt->globals; missing ones stay 0. */

@@ -85,11 +85,29 @@ static bool forget_last(struct go_layout *l, const enum go_field *v, size_t n)
 	return forgot;
 }
 
+/* Members of a fingerprint have the same size in every version; what has another one is something else. */
+static void forget_misfits(struct go_layout *l)
+{
+	static const struct {
+		enum go_field field;
+		uint32_t size;
+	} sizes[] = {
+		{ GO_G_SYSCALLSP, 8 }, { GO_G_SYSCALLPC, 8 }, { GO_G_SYSCALLBP, 8 }, { GO_G_SCHED_SP, 8 },
+		{ GO_G_SCHED_PC, 8 }, { GO_G_SCHED_BP, 8 }, { GO_G_GOID, 8 }, { GO_G_STACK_HI, 8 },
+		{ GO_G_LABELS, 8 }, { GO_G_WAITREASON, 1 }, { GO_G_TRACKINGSEQ, 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (l->f[sizes[i].field].size != sizes[i].size)
+			l->f[sizes[i].field].offset = -1;
+}
+
 void go_layout_shorten(struct go_layout *l)
 {
 	enum { N_G = sizeof(g_fields) / sizeof(g_fields[0]), N_M = sizeof(m_fields) / sizeof(m_fields[0]) };
 	bool going = true;
 
+	forget_misfits(l);
 	while (going && g_span(l) > GO_G_SPAN_MAX)
 		going = forget_last(l, g_fields, N_G);
 	while (going && g_span(l) + m_span(l) > GO_SPANS_MAX)
@@ -160,23 +178,44 @@ static inline uint64_t mix(uint64_t a, uint64_t b, uint64_t salt)
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
+/*
+ * This runs for ten thousand goroutines per tick: loads do not look at the sizes of members, which are as they
+ * should be (go_layout_shorten).
+ */
+static inline uint64_t word(const struct go_layout *l, const uint8_t *bytes, enum go_field id)
+{
+	int32_t at = l->f[id].offset;
+	uint64_t v = 0;
+
+	if (at >= 0)
+		memcpy(&v, bytes + at, sizeof(v));
+	return v;
+}
+
+static inline uint64_t byte(const struct go_layout *l, const uint8_t *bytes, enum go_field id)
+{
+	int32_t at = l->f[id].offset;
+
+	return at < 0 ? 0 : bytes[at];
+}
+
 uint64_t g_fingerprint(const struct go_layout *l, const uint8_t *bytes)
 {
 	/* The scan bit is not the goroutine's doing. */
 	uint64_t status = value(l, bytes, GO_G_ATOMICSTATUS) & ~(uint64_t)G_SCAN;
-	uint64_t syscall_sp = value(l, bytes, GO_G_SYSCALLSP);
+	uint64_t syscall_sp = word(l, bytes, GO_G_SYSCALLSP);
 	/* In a system call sched is what it was at the last park; syscallsp says that it is in one. */
 	bool in_call = status == G_SYSCALL || syscall_sp;
-	uint64_t sp = in_call ? syscall_sp : value(l, bytes, GO_G_SCHED_SP);
-	uint64_t pc = value(l, bytes, in_call ? GO_G_SYSCALLPC : GO_G_SCHED_PC);
-	uint64_t bp = value(l, bytes, in_call ? GO_G_SYSCALLBP : GO_G_SCHED_BP);
-	uint64_t small = status << 17 | (uint64_t)in_call << 16 | value(l, bytes, GO_G_WAITREASON) << 8 |
-			 value(l, bytes, GO_G_TRACKINGSEQ);
+	uint64_t sp = in_call ? syscall_sp : word(l, bytes, GO_G_SCHED_SP);
+	uint64_t pc = word(l, bytes, in_call ? GO_G_SYSCALLPC : GO_G_SCHED_PC);
+	uint64_t bp = word(l, bytes, in_call ? GO_G_SYSCALLBP : GO_G_SCHED_BP);
+	uint64_t small = status << 17 | (uint64_t)in_call << 16 | byte(l, bytes, GO_G_WAITREASON) << 8 |
+			 byte(l, bytes, GO_G_TRACKINGSEQ);
 
-	return mix(small, value(l, bytes, GO_G_GOID), 0xd6e8feb86659fd93u) ^
+	return mix(small, word(l, bytes, GO_G_GOID), 0xd6e8feb86659fd93u) ^
 	       mix(sp, pc, 0xa0761d6478bd642fu) ^
-	       mix(bp, value(l, bytes, GO_G_STACK_HI), 0xe7037ed1a0b428dbu) ^
-	       mix(value(l, bytes, GO_G_LABELS), 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u);
+	       mix(bp, word(l, bytes, GO_G_STACK_HI), 0xe7037ed1a0b428dbu) ^
+	       mix(word(l, bytes, GO_G_LABELS), 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u);
 }
 
 const char *g_status_name(uint32_t status)

@@ -264,6 +264,24 @@ static void test_long_layouts_are_shortened(void **state)
 	}
 }
 
+/* Fingerprints are read without a look at sizes: a file that says other ones must not lead beyond the bytes read. */
+static void test_members_of_other_sizes_are_forgotten(void **state)
+{
+	struct go_layout l;
+
+	(void)state;
+	assert_true(go_layout_row(26, &l));
+	l.f[GO_G_LABELS].size = 1;
+	l.f[GO_G_WAITREASON].size = 8;
+	go_layout_shorten(&l);
+	assert_false(go_has(&l, GO_G_LABELS));
+	assert_false(go_has(&l, GO_G_WAITREASON));
+	assert_true(go_layout_has_core(&l));
+	l.f[GO_G_GOID].size = 4;
+	go_layout_shorten(&l);
+	assert_false(go_layout_has_core(&l));
+}
+
 /* ---- fingerprint ---- */
 
 /* Flips each bit of a member in turn: does the fingerprint always, or never, change? */
@@ -568,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_statuses),
 		cmocka_unit_test(test_m_in_every_layout),
 		cmocka_unit_test(test_long_layouts_are_shortened),
+		cmocka_unit_test(test_members_of_other_sizes_are_forgotten),
 		cmocka_unit_test(test_fingerprint_reacts_to_what_counts),
 		cmocka_unit_test(test_fingerprint_and_status),
 		cmocka_unit_test(test_fingerprints_of_neighbours_differ),

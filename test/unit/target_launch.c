@@ -297,7 +297,11 @@ static void states_come_through_captures(void **state)
 		if (i == 100)
 			kill(pid, SIGSTOP);
 		if (i == 200) {
-			tracer_child_status(tr, pid, &st);
+			/* A busy machine takes its time. */
+			for (int tries = 0; tries < 1000 && st.stop_signal != SIGSTOP; tries++) {
+				test_sleep_us(5000);
+				tracer_child_status(tr, pid, &st);
+			}
 			assert_int_equal(st.stop_signal, SIGSTOP);
 			assert_int_equal(child_state(pid), 'T');
 			kill(pid, SIGCONT);
