@@ -4,7 +4,6 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // record is one row of measurement, worked out. It is kept as results/ROW.json, from which RESULTS.md is made: rows that are
@@ -27,8 +26,10 @@ type record struct {
 	Own         float64 // share of a core while it samples: median of the windows
 	OwnMean     float64
 	WriteCPU    float64 // CPU seconds for what is due at the end of a window of 29.5 s
+	WriteWall   float64 // s of the same, in which no tick is done
 	FirstOwn    float64 // share of a core in the first seconds, from the fork on
 	FirstRatio  float64 // throughput in them, to that before
+	FirstRounds float64 // whole passes over all goroutines in them
 	FirstSample float64 // s, from the fork to the first tick
 	EndCPU      float64 // CPU seconds from SIGINT to its end
 	Anon        float64 // MiB, the most at the end of a window
@@ -116,7 +117,8 @@ func (r *record) throughput(m *measured) {
 func (r *record) own(m *measured) {
 	with := each(m.series.with(), ownOf)
 	r.Own, r.OwnMean = median(with), sum(with)/float64(len(with))
-	r.WriteCPU = finite(median(each(m.writes, time.Duration.Seconds)))
+	r.WriteCPU = finite(median(each(m.writes, func(w write) float64 { return w.cpu.Seconds() })))
+	r.WriteWall = finite(median(each(m.writes, func(w write) float64 { return w.wall.Seconds() })))
 	r.FirstOwn = m.first.own.Seconds() / r.FirstVisit
 	r.FirstSample = m.profiles[0].first.Sub(m.forked).Seconds()
 	r.EndCPU = m.end.Seconds()
@@ -127,19 +129,24 @@ func (r *record) own(m *measured) {
 // ownAll adds the share of what is written once in each of goprof's own windows.
 func (r *record) ownAll() float64 { return r.Own + r.WriteCPU/windowLength }
 
-// health: what goprof says of itself, in the stretches after its first visit. Rounds go on from one to the next.
+// health: what goprof says of itself, in the stretches after its first visit. Rounds go on from one to the next. Each of
+// these stretches begins with a write, as in use each window of 29.5 s does: the writes are taken out, and put in again in
+// that proportion.
 func (r *record) health(m *measured) {
-	steady, seconds := m.profiles, m.stretches
-	if len(steady) > 1 {
-		steady, seconds = steady[1:], seconds[1:]
+	steady, seconds := m.profiles[1:], sum(m.stretches[1:])
+	for _, w := range m.writes {
+		seconds -= w.wall.Seconds()
 	}
+	r.FirstRounds = m.profiles[0].health[passes]
 	of := func(name string) []float64 { return each(steady, func(p *profile) float64 { return p.health[name] }) }
 	due, done, gated := sum(of(ticksDue)), sum(of(ticksDone)), sum(of(ticksGated))
 	r.HeldMedian, r.HeldP99 = median(of(heldMedian))/1e3, median(of(heldP99))/1e3
 	r.RealTime = median(of(realTime)) == 1
 	r.Captured = sum(of(captured))
-	r.Stops, r.Samples = finite(r.Captured/done), finite(done/sum(seconds))
-	r.InTime, r.Gated = finite(done/due), finite(gated/done)
+	r.Stops, r.Gated = finite(r.Captured/done), finite(gated/done)
+	working := 1 - r.WriteWall/windowLength
+	r.Samples = finite(min(rateHz, done/seconds) * working)
+	r.InTime = finite(min(1, done/(due-(sum(m.stretches[1:])-seconds)*rateHz)) * working)
 	r.TicksPerPass = finite((done - gated) / sum(of(passes)))
 }
 

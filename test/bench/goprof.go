@@ -78,29 +78,34 @@ func (g *goprof) suspend(ctx context.Context, target int) error {
 	return nil
 }
 
-// resume returns when it has written the envelope of the stretch before and is back at its work. spent is its CPU time until
+// write is what goprof does at the end of a window.
+type write struct{ cpu, wall time.Duration }
+
+// resume returns when it has written the envelope of the stretch before and is back at its work. The write is all until
 // the file was there; the least settle follows, in which caches fill again, and a whole round of all goroutines.
-func (g *goprof) resume(ctx context.Context, settle time.Duration) (spent time.Duration, err error) {
+func (g *goprof) resume(ctx context.Context, settle time.Duration) (w write, err error) {
+	began := time.Now()
 	before, err := processCPU(g.pid)
 	if err != nil {
-		return 0, err
+		return w, err
 	}
 	if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		return 0, err
+		return w, err
 	}
 	if !until(ctx, stopLimit, func() bool { _, err := os.Stat(envelopeFile(g.dir, g.stretch)); return err == nil }) {
-		return 0, fmt.Errorf("no %s within %v of SIGCONT", envelopeFile(g.dir, g.stretch), stopLimit)
+		return w, fmt.Errorf("no %s within %v of SIGCONT", envelopeFile(g.dir, g.stretch), stopLimit)
 	}
 	after, err := processCPU(g.pid)
 	if err != nil {
-		return 0, err
+		return w, err
 	}
+	w = write{after - before, time.Since(began)}
 	g.stretch++
 	g.working = true
 	if !pause(ctx, max(settle, leastSettle)) {
-		return 0, ctx.Err()
+		return w, ctx.Err()
 	}
-	return after - before, nil
+	return w, nil
 }
 
 // finish detaches it and waits for its end. spent is its CPU time for that.

@@ -84,10 +84,10 @@ type measured struct {
 	first     *window   // from the fork of goprof on
 	forked    time.Time
 	series    series
-	writes    []time.Duration // CPU time of goprof for what it does at the end of a window
-	end       time.Duration   // and at its own
-	stretches []float64       // s, of each stretch in which goprof worked; the first is that of the first visit
-	profiles  []*profile      // of each
+	writes    []write       // at the beginning of each stretch but the first
+	end       time.Duration // and at its own
+	stretches []float64     // s, of each stretch in which goprof worked; the first is that of the first visit
+	profiles  []*profile    // of each
 	rssBefore float64
 	rssAfter  float64 // KB
 	others    float64 // cores that other programs used
@@ -221,11 +221,11 @@ func (b *bench) pairsOf(ctx context.Context, g *goprof) error {
 		switch {
 		case isWith(i) && !g.working:
 			since = time.Now()
-			spent, err := g.resume(ctx, m.row.round())
+			wrote, err := g.resume(ctx, m.row.round())
 			if err != nil {
 				return err
 			}
-			m.writes = append(m.writes, spent)
+			m.writes = append(m.writes, wrote)
 		case !isWith(i) && g.working:
 			if err := g.suspend(ctx, b.t.pid); err != nil {
 				return err

@@ -100,7 +100,7 @@ func delveHere() usable {
 	return u
 }
 
-const delveLimit = 30 * time.Second
+const delveLimit = 20 * time.Second
 
 // once is one look. Killed in the middle of it, the kernel lets the target go.
 func (d *delve) once(ctx context.Context, pid int) error {

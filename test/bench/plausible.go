@@ -88,6 +88,12 @@ var tests = []test{
 		return ""
 	}},
 	{false, func(m *measured, r *record) string {
+		if r.FirstRounds < 1 {
+			return fmt.Sprintf("the first visit of all goroutines was not over after %.0f s: what follows is none of a steady state", r.FirstVisit)
+		}
+		return ""
+	}},
+	{false, func(m *measured, r *record) string {
 		if r.Ratio.N > 0 && !r.Ratio.Certain {
 			return fmt.Sprintf("%d pairs give no 95 %% interval: smallest and largest are shown", r.Ratio.N)
 		}

@@ -34,8 +34,8 @@ the row's six minutes allow it. The control is the same ratio of two neighbours 
 
 Own CPU is that of goprof's process by its own CPU clock: the median of the windows with it, plus what writing takes (its CPU
 time from going on until the files are there) once per 29.5 s, as in use. RssAnon is the most seen at the end of a window.
-Samples are ticks done per second; as each stretch begins with the writing of the one before, which in use comes
-once in 29.5 s, samples and ticks in time are lower bounds. Coverage is ticks with something to read per whole pass over all
+Samples are ticks done per second. Each stretch begins with such a write, in which no tick is done: samples and ticks in time
+are those of the rest of it, less the share that a write has of 29.5 s. Coverage is ticks with something to read per whole pass over all
 goroutines. Held is from goprof's wake-up to the release of a thread, by its own clock in steps of a quarter octave: median
 over the stretches. Start-up is from the start of the command to main.main, as the target says it, with ` + "`goprof run`" + ` in
 front and without, in turn, 11 times each. RSS growth is that of the target while goprof is attached.
@@ -147,7 +147,7 @@ func peerCell(r *record, name string) string {
 	for _, p := range r.Peers {
 		switch {
 		case family(p.Name) != name:
-		case p.Samples > 0 || p.Ratio.N > 0:
+		case p.Samples > 0:
 			return shortText(p.Ratio, p.Samples)
 		default:
 			return "-"
@@ -189,8 +189,10 @@ var lines = []line{
 	{"echo p99, with / without, us", func(r *record) string { return echoOnly(r, r.P99.text("%.1f")) }},
 	{"own CPU of a core, steady, with writing", func(r *record) string { return percent(r.ownAll()) }},
 	{"own CPU while it samples, median and mean", func(r *record) string { return percent(r.Own) + ", " + percent(r.OwnMean) }},
-	{"writing the files of a window, CPU ms", func(r *record) string { return number("%.0f", r.WriteCPU*1e3) }},
-	{"own CPU, first visit", func(r *record) string { return fmt.Sprintf("%s over %.0f s", percent(r.FirstOwn), r.FirstVisit) }},
+	{"writing a window, CPU and wall ms", func(r *record) string { return fmt.Sprintf("%.0f, %.0f", r.WriteCPU*1e3, r.WriteWall*1e3) }},
+	{"own CPU, first visit", func(r *record) string {
+		return fmt.Sprintf("%s over %.0f s, %.0f rounds of all", percent(r.FirstOwn), r.FirstVisit, r.FirstRounds)
+	}},
 	{"detaching and the last files, CPU ms", func(r *record) string { return number("%.0f", r.EndCPU*1e3) }},
 	{"fork to first sample, ms", func(r *record) string { return number("%.0f", r.FirstSample*1e3) }},
 	{"RssAnon, most, MiB", func(r *record) string { return number("%.1f", r.Anon) }},
@@ -251,7 +253,7 @@ func peersTable(r *record) string {
 	b.WriteString(tableHead("beside it", "throughput (least, most)", "samples/s", "target's cores", "own CPU", "p50 us", "p99 us",
 		"RSS growth MiB", ""))
 	for _, p := range r.Peers {
-		if p.Cores == (pairOf{}) {
+		if p.Samples == 0 {
 			b.WriteString(tableRow(p.Name, "", "", "", "", "", "", "", p.Note))
 			continue
 		}

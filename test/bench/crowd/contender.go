@@ -76,13 +76,25 @@ func (t *ticking) Samples() (uint64, bool) { return atomic.LoadUint64(&t.taken),
 func (t *ticking) Stop() (uint64, string, error) {
 	close(t.stop)
 	<-t.stopped
-	t.text, t.records, t.counts = nil, nil, nil
+	t.counts = nil
 	return t.taken, "", nil
+}
+
+// forget gives up what is kept from window to window.
+func forget() {
+	for _, c := range contenders {
+		if t, ok := c.(*ticking); ok {
+			t.text, t.records = nil, nil
+		}
+	}
 }
 
 // growStack finds the size of buffer that holds all stacks. Each try stops the world as long as a sample does: not within a
 // window, which favours this contender.
 func growStack(t *ticking, goroutines int) {
+	if t.text != nil { // from the window before
+		return
+	}
 	for n := 64<<10 + goroutines*2048; ; n *= 2 {
 		t.text = make([]byte, n)
 		if runtime.Stack(t.text, true) < n {
@@ -95,7 +107,9 @@ func growStack(t *ticking, goroutines int) {
 func takeStack(t *ticking) { runtime.Stack(t.text, true) }
 
 func growProfile(t *ticking, goroutines int) {
-	t.records = make([]runtime.StackRecord, goroutines+goroutines/10+100)
+	if t.records == nil {
+		t.records = make([]runtime.StackRecord, goroutines+goroutines/10+100)
+	}
 	t.counts = map[[32]uintptr]uint64{}
 }
 

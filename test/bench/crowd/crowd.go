@@ -6,7 +6,7 @@
 //	                                       has taken one sample
 //	on NAME            OK                  switches a profiler on within the program (contender.go)
 //	off                OFF ns=N samples=N note=TEXT             and off again: since on
-//	free               OK                  gives what the heap does not use back to the system
+//	free               OK                  gives buffers of contenders, and what the heap does not use, back to the system
 //	list               LIST NAME,NAME...   the contenders, in the order in which they are to be measured
 //
 // or ERROR TEXT. Its first line is START ns=N, the time from the start of the command that led to it, which whoever starts it
@@ -94,6 +94,9 @@ func (c *control) switchOff(string) (string, error) {
 }
 
 func (c *control) free(string) (string, error) {
+	if c.on == nil {
+		forget()
+	}
 	debug.FreeOSMemory()
 	return "OK", nil
 }
