@@ -134,6 +134,18 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+func TestInterleaved(t *testing.T) {
+	var v series
+	for i := 0; i < 6; i++ {
+		v = append(v, &window{with: i >= 3, seconds: float64(i)})
+	}
+	for i, p := range v.interleaved().pairs() {
+		if !p.a.with || p.b.with || p.a.seconds != float64(i+3) || p.b.seconds != float64(i) {
+			t.Errorf("pair %d: %v %v", i, p.a, p.b)
+		}
+	}
+}
+
 func TestChooseRows(t *testing.T) {
 	for list, want := range map[string][]row{
 		"*k-idle":           {{"1k-idle", "idle", 1000}, {"10k-idle", "idle", 10000}, {"100k-idle", "idle", 100000}},
@@ -286,8 +298,8 @@ func goodRow(load string, n int) *record {
 	narrow := spread{1, 0.99, 1.01, 20, true}
 	return &record{Row: load, Load: load, N: n, Ratio: narrow, Control: narrow, Rate: 1, Own: 0.001, Anon: 1, TicksPerPass: 1, Gated: 1, InTime: 1,
 		Captured: 1000, RealTime: true, HeldMedian: 5, HeldP99: 50, Samples: 101, Peers: []peerRecord{
-			{Name: "runtime.Stack", Ratio: spread{0.03, 0.03, 0.03, 3, false}, Samples: 7, Cores: pairOf{1, 1}},
-			{Name: "GoroutineProfile", Ratio: spread{0.8, 0.8, 0.8, 3, false}, Samples: 60, Cores: pairOf{1, 1}}}}
+			{Name: "runtime.Stack", Ratio: spread{0.03, 0.03, 0.03, 3, false}, Samples: 7, Measured: true},
+			{Name: "GoroutineProfile", Ratio: spread{0.8, 0.8, 0.8, 3, false}, Samples: 60, Measured: true}}}
 }
 
 func TestGates(t *testing.T) {

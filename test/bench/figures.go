@@ -54,6 +54,7 @@ type pairOf struct{ With, Without float64 }
 
 type peerRecord struct {
 	Name, Note string
+	Measured   bool // else the note says why not
 	Ratio      spread
 	Samples    float64 // per second
 	Cores      pairOf
@@ -151,7 +152,7 @@ func (r *record) health(m *measured) {
 }
 
 func peerRecordOf(p *peer) peerRecord {
-	v := peerRecord{Name: p.name, Note: p.note, Ratio: ratios(p.series.pairs(), (*window).rate)}
+	v := peerRecord{Name: p.name, Note: p.note, Measured: len(p.rates) > 0, Ratio: ratios(p.series.pairs(), (*window).rate)}
 	v.Samples = finite(median(p.rates))
 	v.Cores, v.P50, v.P99 = p.series.both(coresOf), p.series.both(p50Of), p.series.both(p99Of)
 	if p.process {
@@ -180,7 +181,7 @@ func recordOf(m *measured, s *settings) *record {
 // peer by the beginning of its name; nil: not measured.
 func (r *record) peer(name string) *peerRecord {
 	for i := range r.Peers {
-		if p := &r.Peers[i]; strings.HasPrefix(p.Name, name) && p.Ratio.N > 0 {
+		if p := &r.Peers[i]; strings.HasPrefix(p.Name, name) && p.Measured {
 			return p
 		}
 	}

@@ -114,7 +114,7 @@ func parseFlags() (*settings, []row, error) {
 	flag.StringVar(&s.rows, "rows", "", "rows, or patterns of "+strings.Join(defaultRows(), " "))
 	flag.IntVar(&s.pairs, "pairs", 20, "pairs of windows, at least (made even)")
 	flag.DurationVar(&s.windowTime, "window", 2*time.Second, "length of a window")
-	flag.DurationVar(&s.peerWindow, "peer-window", 3*time.Second, "length of another profiler's window")
+	flag.DurationVar(&s.peerWindow, "peer-window", 2*time.Second, "length of another profiler's window")
 	flag.DurationVar(&s.firstVisit, "first", 10*time.Second, "length of goprof's first visit")
 	flag.DurationVar(&s.rowTime, "row-time", 330*time.Second, "a row takes no further pairs beyond this")
 	flag.IntVar(&s.conns, "conns", 2, "connections of the echo load; 2 use about one core")

@@ -75,6 +75,15 @@ func (v series) controls() (pairs []pair) {
 	return
 }
 
+// interleaved is for windows of which all without came first: they are paired in their order.
+func (v series) interleaved() (out series) {
+	half := len(v) / 2
+	for i := 0; i < half; i++ {
+		out = append(out, v[i], v[half+i])
+	}
+	return
+}
+
 // measured is all that came of one row.
 type measured struct {
 	row       row

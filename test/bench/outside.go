@@ -68,11 +68,11 @@ func (p *perf) off(ctx context.Context, b *bench) (samples, error) {
 	v.seconds = time.Since(p.since).Seconds()
 	err := p.cmd.Wait()
 	os.Remove(filepath.Join(b.dir, "perf.data"))
-	m := perfCaptured.FindSubmatch(p.stderr.Bytes())
-	if m == nil {
+	if m := perfCaptured.FindSubmatch(p.stderr.Bytes()); m != nil {
+		v.n, _ = strconv.ParseFloat(string(m[1]), 64)
+	} else if !bytes.Contains(p.stderr.Bytes(), []byte("perf record: Captured")) { // of nothing it gives no number
 		return v, fmt.Errorf("not usable here: %s", oneLine(p.stderr.Bytes(), err))
 	}
-	v.n, _ = strconv.ParseFloat(string(m[1]), 64)
 	return v, nil
 }
 

@@ -51,6 +51,7 @@ type usable struct {
 	name     string
 	profiler profiler
 	reason   string
+	endless  bool // off stops it from being counted, but not from working
 }
 
 // peersOf: within the target, what leaves most behind comes last; delve, which takes longest, comes after all.
@@ -64,18 +65,21 @@ func peersOf(b *bench) (v []usable, err error) {
 		return nil, err
 	}
 	for _, name := range strings.Split(list, ",") {
-		v = append(v, usable{name: name, profiler: inProcess{name}})
+		bare := strings.TrimSuffix(name, "!")
+		v = append(v, usable{name: bare, profiler: inProcess{bare}, endless: bare != name})
 	}
 	return append(v, delveHere()), nil
 }
 
-// peersTime is about what they will take: windows, and for each in-process sample of a million goroutines some seconds.
+// peersTime is about what they will take: windows; for each in-process sample of a million goroutines some seconds; and
+// what sentry-go and delve take beyond their windows, up to where they are given up.
 func (b *bench) peersTime() time.Duration {
-	const count, perGoroutine = 7, 90 * time.Microsecond
+	const count, perSample, beyond, most = 7, 60 * time.Microsecond, 2 * time.Millisecond, time.Minute
 	if b.m.row.load == "threads" {
 		return 0
 	}
-	return count*peerPairs*2*(b.peerWindow+2*offSettle) + time.Duration(b.m.row.n)*perGoroutine
+	n := time.Duration(b.m.row.n)
+	return count*peerPairs*2*(b.peerWindow+3*offSettle) + n*perSample + min(n*beyond, most)
 }
 
 // measurePeers gives the target that lives in the end: one that a peer has blocked for too long was killed, and there is a
@@ -97,9 +101,10 @@ func (b *bench) measurePeers(ctx context.Context) *target {
 			err = b.revive(ctx)
 		}
 		if err == nil {
-			err = b.peer(ctx, p, u.profiler)
+			err = b.peer(ctx, p, u)
 		}
-		if broken = err != nil; broken {
+		broken = err != nil || u.endless
+		if err != nil {
 			p.note = strings.TrimPrefix(p.note+"; "+err.Error(), "; ")
 		}
 	}
@@ -118,7 +123,7 @@ func (b *bench) revive(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) peer(ctx context.Context, p *peer, f profiler) error {
+func (b *bench) peer(ctx context.Context, p *peer, u usable) error {
 	if time.Now().After(b.deadline) {
 		return errors.New("the row's time is over")
 	}
@@ -128,17 +133,25 @@ func (b *bench) peer(ctx context.Context, p *peer, f profiler) error {
 	pause(ctx, offSettle)
 	before := statusKB(b.t.pid, "VmRSS")
 	for i := 0; i < 2*peerPairs; i++ {
-		if i%2 == 0 && time.Now().After(b.deadline) {
+		if i%2 == 0 && !u.endless && time.Now().After(b.deadline) {
 			p.note = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d pairs: the row's time is over", p.note, i/2, peerPairs), "; ")
 			return nil
 		}
-		w, err := b.peerWindowOf(ctx, p, f, isWith(i))
+		with := isWith(i)
+		if u.endless {
+			with = i >= peerPairs
+		}
+		w, err := b.peerWindowOf(ctx, p, u.profiler, with)
 		if err != nil {
 			return err
 		}
 		p.series = append(p.series, w)
 		p.growth = max(p.growth, statusKB(b.t.pid, "VmRSS")-before)
 		pause(ctx, offSettle)
+	}
+	if u.endless {
+		p.note += "; goes on for ever: windows without it come first"
+		p.series = p.series.interleaved()
 	}
 	return nil
 }

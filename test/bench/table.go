@@ -147,7 +147,7 @@ func peerCell(r *record, name string) string {
 	for _, p := range r.Peers {
 		switch {
 		case family(p.Name) != name:
-		case p.Samples > 0:
+		case p.Measured:
 			return shortText(p.Ratio, p.Samples)
 		default:
 			return "-"
@@ -253,7 +253,7 @@ func peersTable(r *record) string {
 	b.WriteString(tableHead("beside it", "throughput (least, most)", "samples/s", "target's cores", "own CPU", "p50 us", "p99 us",
 		"RSS growth MiB", ""))
 	for _, p := range r.Peers {
-		if p.Samples == 0 {
+		if !p.Measured {
 			b.WriteString(tableRow(p.Name, "", "", "", "", "", "", "", p.Note))
 			continue
 		}

@@ -28,10 +28,19 @@ var contenders = map[string]Contender{
 // order in which they are measured. What leaves most behind in the heap comes last.
 var order = []string{"pprof CPU", "GoroutineProfile", "runtime.Stack"}
 
+// endless are those that go on for ever, once they were on.
+var endless = map[string]bool{}
+
 // Register adds a contender that needs more than the standard library, as the next in the order.
 func Register(name string, c Contender) {
 	contenders[name] = c
 	order = append(order, name)
+}
+
+// RegisterEndless adds one that goes on for ever, once it was on.
+func RegisterEndless(name string, c Contender) {
+	Register(name, c)
+	endless[name] = true
 }
 
 // ticking takes a sample at each tick of a ticker, in a goroutine of its own, as such profilers do.

@@ -7,7 +7,8 @@
 //	on NAME            OK                  switches a profiler on within the program (contender.go)
 //	off                OFF ns=N samples=N note=TEXT             and off again: since on
 //	free               OK                  gives buffers of contenders, and what the heap does not use, back to the system
-//	list               LIST NAME,NAME...   the contenders, in the order in which they are to be measured
+//	list               LIST NAME,NAME...   the contenders, in the order in which they are to be measured;
+//	                                       with a ! behind those that go on for ever, once they were on
 //
 // or ERROR TEXT. Its first line is START ns=N, the time from the start of the command that led to it, which whoever starts it
 // leaves in BENCH_BORN (CLOCK_MONOTONIC, ns), to main.main; its second is READY, when all goroutines are parked.
@@ -101,7 +102,15 @@ func (c *control) free(string) (string, error) {
 	return "OK", nil
 }
 
-func (c *control) list(string) (string, error) { return "LIST " + strings.Join(order, ","), nil }
+func (c *control) list(string) (string, error) {
+	names := append([]string(nil), order...)
+	for i, name := range names {
+		if endless[name] {
+			names[i] += "!"
+		}
+	}
+	return "LIST " + strings.Join(names, ","), nil
+}
 
 var commands = map[string]func(c *control, arg string) (string, error){
 	"begin": (*control).begin,

@@ -6,6 +6,6 @@ import "example.org/goprof/bench/crowd"
 
 func main() {
 	crowd.Register("fgprof v0.9.5", &fgprofContender{})
-	crowd.Register("sentry-go v0.30.0", &sentryContender{})
+	crowd.RegisterEndless("sentry-go v0.30.0", &sentryContender{})
 	crowd.Main()
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // sentryContender is a transaction of sentry-go with profiling, in its last release that had it. What it would send is
-// counted and thrown away.
+// counted and thrown away. Its profiler is started by the first such transaction and never stops.
 type sentryContender struct {
 	span    *sentry.Span
 	samples int
