@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -108,6 +109,18 @@ func TestProfileSamples(t *testing.T) {
 	}
 }
 
+// burn waits until the process has used so much CPU time: on a busy machine that takes longer.
+func burn(d time.Duration) {
+	used := func() time.Duration {
+		var r syscall.Rusage
+		syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	for begun := used(); used() < begun+d; {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // Each contender really samples, and again after it was switched off.
 func TestContenders(t *testing.T) {
 	l, err := startLoad("cpu", 1)
@@ -121,7 +134,7 @@ func TestContenders(t *testing.T) {
 				t.Fatalf("%s: %s %v", name, answer, err)
 			}
 			c.begin("")
-			time.Sleep(300 * time.Millisecond)
+			burn(400 * time.Millisecond)
 			if answer, err := c.end(""); err != nil || !strings.HasPrefix(answer, "WINDOW ns=") || strings.Contains(answer, "ops=0 ") {
 				t.Errorf("%s: %s %v", name, answer, err)
 			}
