@@ -56,8 +56,8 @@ const envelope = `{"event_id": "43"}
 {"type": "transaction", "start_timestamp": 1796036233.614994, "contexts": {"goprof": {"window": 1, "health": {
 "ticks_due": 202`
 
-const envelopeRest = `, "ticks_done": 200, "ticks_left_out_as_idle": 3, "threads_captured": 9, "held_median_ns": 10240, "held_p99_ns": 40960,
-"tracer_in_real_time__1__yes_": 1, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5}}}}
+const envelopeRest = `, "ticks_done": 200, "ticks_left_out_as_idle": 3, "threads_captured": 9, "held_median_ns": 10240,
+"held_p99_ns": 40960, "tracer_in_real_time__1__yes_": 1, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5}}}}
 {"type": "profile", "length": 2}
 {}
 `
@@ -205,8 +205,9 @@ func TestRecord(t *testing.T) {
 	r := recordOf(smallRow(), s)
 	working := 1 - 0.2/windowLength
 	for name, v := range map[string][2]float64{
-		"ratio": {r.Ratio.Median, 0.5}, "control": {r.Control.Median, 1}, "work": {r.Work.Median, 0.5 / 1.1}, "rate": {r.Rate, 1000},
-		"own": {r.Own, 0.1}, "own with writing": {r.ownAll(), 0.1 + 0.1/windowLength}, "first own": {r.FirstOwn, 0.3},
+		"ratio": {r.Ratio.Median, 0.5}, "control": {r.Control.Median, 1}, "work": {r.Work.Median, 0.5 / 1.1},
+		"rate": {r.Rate, 1000},
+		"own":  {r.Own, 0.1}, "own with writing": {r.ownAll(), 0.1 + 0.1/windowLength}, "first own": {r.FirstOwn, 0.3},
 		"first ratio": {r.FirstRatio, 0.5}, "first sample": {r.FirstSample, 0.03}, "first rounds": {r.FirstRounds, 900},
 		"anon": {r.Anon, 6}, "p50": {r.P50.With, 11}, "p99": {r.P99.Without, 30}, "held": {r.HeldMedian, 10.24},
 		"samples": {r.Samples, 430 / 4.3 * working}, "in time": {r.InTime, 430 / (454 - 0.2*rateHz) * working},
@@ -296,8 +297,9 @@ func TestRatioVerdict(t *testing.T) {
 // goodRow reaches all aims; each change alone makes one gate fail.
 func goodRow(load string, n int) *record {
 	narrow := spread{1, 0.99, 1.01, 20, true}
-	return &record{Row: load, Load: load, N: n, Ratio: narrow, Control: narrow, Rate: 1, Own: 0.001, Anon: 1, TicksPerPass: 1, Gated: 1, InTime: 1,
-		Captured: 1000, RealTime: true, HeldMedian: 5, HeldP99: 50, Samples: 101, Peers: []peerRecord{
+	return &record{Row: load, Load: load, N: n, Ratio: narrow, Control: narrow, Rate: 1, Own: 0.001, Anon: 1,
+		TicksPerPass: 1, Gated: 1, InTime: 1, Captured: 1000, RealTime: true, HeldMedian: 5, HeldP99: 50, Samples: 101,
+		Peers: []peerRecord{
 			{Name: "runtime.Stack", Ratio: spread{0.03, 0.03, 0.03, 3, false}, Samples: 7, Measured: true},
 			{Name: "GoroutineProfile", Ratio: spread{0.8, 0.8, 0.8, 3, false}, Samples: 60, Measured: true}}}
 }
@@ -367,7 +369,8 @@ func TestPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := -1
-	for _, part := range []string{"10-idle: aim", "commit c", "10-echo: aim", "commit e", "1M-echo: aim", "commit a", "threads: aim", "commit b"} {
+	for _, part := range []string{"10-idle: aim", "commit c", "10-echo: aim", "commit e", "1M-echo: aim", "commit a",
+		"threads: aim", "commit b"} {
 		next := strings.Index(string(text), part)
 		if next <= at {
 			t.Errorf("%q is not in its place", part)

@@ -133,7 +133,8 @@ var gates = []gate{
 			return none, ""
 		}
 		v := max(atMost(r.HeldMedian, heldLimit), atMost(r.HeldP99, heldP99Limit))
-		return v, fmt.Sprintf("%.1f us, p99 %.0f us (%s, p99 %s)", r.HeldMedian, r.HeldP99, heldLimit.text(plain), heldP99Limit.text(plain))
+		return v, fmt.Sprintf("%.1f us, p99 %.0f us (%s, p99 %s)", r.HeldMedian, r.HeldP99, heldLimit.text(plain),
+			heldP99Limit.text(plain))
 	}},
 	{"beside runtime.Stack", judgeStack},
 	{"beside GoroutineProfile", judgeProfile},
@@ -166,7 +167,8 @@ func judgeStack(r *record, _ scale) (verdict, string) {
 	}
 	gain, more := finiteRatio(r.Ratio.Median, p.Ratio.Median), finiteRatio(r.Samples, p.Samples)
 	return max(atLeast(gain, stackGain), atLeast(more, stackSamples)),
-		fmt.Sprintf("%.0f times the throughput (%s), %.1f times the samples (%s)", gain, stackGain.text(plain), more, plain(stackSamples.gate))
+		fmt.Sprintf("%.0f times the throughput (%s), %.1f times the samples (%s)", gain, stackGain.text(plain), more,
+			plain(stackSamples.gate))
 }
 
 func judgeProfile(r *record, _ scale) (verdict, string) {
@@ -178,7 +180,8 @@ func judgeProfile(r *record, _ scale) (verdict, string) {
 	if r.Samples > p.Samples && r.Ratio.Median > p.Ratio.Median {
 		v = aim
 	}
-	return v, fmt.Sprintf("%.0f samples/s to %.0f, throughput %.2f to %.2f (more, more)", r.Samples, p.Samples, r.Ratio.Median, p.Ratio.Median)
+	return v, fmt.Sprintf("%.0f samples/s to %.0f, throughput %.2f to %.2f (more, more)", r.Samples, p.Samples,
+		r.Ratio.Median, p.Ratio.Median)
 }
 
 // finiteRatio: of nothing, what is something is without bounds.

@@ -35,6 +35,7 @@ type settings struct {
 	rowTime                            time.Duration
 	commit, version                    string
 	records, results                   string // folder and file
+	without                            string // why the target has no sentry-go and fgprof
 	render                             bool
 }
 
@@ -62,7 +63,8 @@ func rowNamed(name string) (r row, err error) {
 	}
 	m := rowName.FindStringSubmatch(name)
 	if m == nil {
-		return r, fmt.Errorf("no row %q: N-cpu, N-echo, N-idle with N as 10, 1k or 1M; threads; or a pattern of the default rows", name)
+		return r, fmt.Errorf("no row %q: N-cpu, N-echo, N-idle with N as 10, 1k or 1M; threads; or a pattern of the default rows",
+			name)
 	}
 	n, err := strconv.Atoi(m[1])
 	if n *= suffixes[m[2]]; n > mostGoroutines {
@@ -122,6 +124,7 @@ func parseFlags() (*settings, []row, error) {
 	flag.StringVar(&s.commit, "commit", "unknown", "goprof's commit, for the table")
 	flag.StringVar(&s.records, "records", "results", "folder for a record of each row")
 	flag.StringVar(&s.results, "results", "RESULTS.md", "the table")
+	flag.StringVar(&s.without, "without", "", "why the target is built without sentry-go and fgprof, for the table")
 	flag.BoolVar(&s.render, "render", false, "only make the table anew from the records")
 	flag.Parse()
 	s.pairs = (s.pairs + 1) / 2 * 2

@@ -39,13 +39,18 @@ func perfHere() usable {
 	return u
 }
 
-// oneLine is what a program said, or what became of it.
+// oneLine is what a program said, in short, or what became of it.
 func oneLine(out []byte, err error) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if line == "" {
-		line = err.Error()
+	var lines []string
+	for _, line := range strings.Split(string(out), "\n") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "[ perf record: Woken") {
+			lines = append(lines, line)
+		}
 	}
-	return line
+	if len(lines) == 0 {
+		return fmt.Sprint(err)
+	}
+	return strings.Join(lines[:min(2, len(lines))], " ")
 }
 
 func (p *perf) on(ctx context.Context, b *bench) (int, error) {

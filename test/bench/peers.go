@@ -68,6 +68,9 @@ func peersOf(b *bench) (v []usable, err error) {
 		bare := strings.TrimSuffix(name, "!")
 		v = append(v, usable{name: bare, profiler: inProcess{bare}, endless: bare != name})
 	}
+	if b.without != "" {
+		v = append(v, usable{name: "fgprof", reason: b.without}, usable{name: "sentry-go", reason: b.without})
+	}
 	return append(v, delveHere()), nil
 }
 

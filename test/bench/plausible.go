@@ -39,7 +39,8 @@ var tests = []test{
 	{true, func(m *measured, r *record) string {
 		for _, p := range m.profiles {
 			if h := p.health; h[headersRead] < (h[passes]-1)*float64(r.N) {
-				return fmt.Sprintf("%.0f goroutine headers in %.0f passes: goprof did not see all %d", h[headersRead], h[passes], r.N)
+				return fmt.Sprintf("%.0f goroutine headers in %.0f passes: goprof did not see all %d", h[headersRead],
+					h[passes], r.N)
 			}
 		}
 		return ""
@@ -89,7 +90,7 @@ var tests = []test{
 	}},
 	{false, func(m *measured, r *record) string {
 		if r.FirstRounds < 1 {
-			return fmt.Sprintf("the first visit of all goroutines was not over after %.0f s: what follows is none of a steady state", r.FirstVisit)
+			return fmt.Sprintf("the first visit of all goroutines was not over after %.0f s, nothing is steady", r.FirstVisit)
 		}
 		return ""
 	}},

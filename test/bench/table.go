@@ -8,46 +8,53 @@ import (
 // --- the text of RESULTS.md ---
 
 const intro = "# Results of `make bench`\n\n" +
-	"Made by `test/bench/run` from `test/bench/results/*.json`; `make bench ROW=10k-echo` measures one row anew and keeps the\n" +
-	"others. Each row says on what machine, when and of which commit it is.\n"
+	"Made by `test/bench/run` from `test/bench/results/*.json`; `make bench ROW=10k-echo` measures one row anew and\n" +
+	"keeps the others. Each row says on what machine, when and of which commit it is.\n"
 
 const method = `
 ## How it is measured
 
-A row N-load is one process (test/bench/crowd): N goroutines parked in a channel receive below 8 to 19 frames (15.75 on
-average), and a load: *cpu* computes on every core, so that none is free and goprof's own CPU comes out of the target; *echo*
-has TCP connections on loopback that bounce 64 bytes, two if nothing else is said, which use about one core of two; *idle*
-does nothing. *threads* makes threads as fast as it can and ends them at once.
+A row N-load is one process (test/bench/crowd): N goroutines parked in a channel receive below 8 to 19 frames
+(15.75 on average), and a load: *cpu* computes on every core, so that none is free and goprof's own CPU comes
+out of the target; *echo* has TCP connections on loopback that bounce 64 bytes, two if nothing else is said,
+which use about one core of two; *idle* does nothing. *threads* makes threads as fast as it can and ends them at
+once.
 
 goprof is attached once per row, as users do it (101 Hz, pprof file and envelope), and measured in two parts:
 
-- **First visit**: the first seconds from its fork on, in which it starts, reads every stack once and settles; own CPU, and
-  throughput against as many seconds right before. One look, without an interval.
-- **Steady**: windows with goprof alternate with windows without it in the same process. For those without, goprof is
-  suspended (SIGTSTP, as Ctrl-Z does it): it then holds and does nothing, and nothing of it is in the target. After it goes
-  on, the next window begins when the files of the stretch before are written, all goroutines had a turn, and 0.3 s are over.
+- **First visit**: the first seconds from its fork on, in which it starts, reads every stack once and settles;
+  own CPU, and throughput against as many seconds right before. One look, without an interval.
+- **Steady**: windows with goprof alternate with windows without it in the same process. For those without,
+  goprof is suspended (SIGTSTP, as Ctrl-Z does it): it then holds and does nothing, and nothing of it is in the
+  target. After it goes on, the next window begins when the files of the stretch before are written, all
+  goroutines had a turn, and 0.3 s are over.
 
-The order turns from pair to pair, so that a machine that gets slower or faster favours neither. The ratio is the median over
-all pairs of (operations per second with) / (the same without); its 95 % interval is that of the median by order statistics,
-which takes no shape of the noise for granted. There are at least 20 pairs, and more while the half width is above 0.03 and
-the row's six minutes allow it. The control is the same ratio of two neighbours without goprof.
+The order turns from pair to pair, so that a machine that gets slower or faster favours neither. The ratio is
+the median over all pairs of (operations per second with) / (the same without); its 95 % interval is that of the
+median by order statistics, which takes no shape of the noise for granted. There are at least 20 pairs, and more
+while the half width is above 0.03 and the row's six minutes allow it. The control is the same ratio of two
+neighbours without goprof.
 
-Own CPU is that of goprof's process by its own CPU clock: the median of the windows with it, plus what writing takes (its CPU
-time from going on until the files are there) once per 29.5 s, as in use. RssAnon is the most seen at the end of a window.
-Samples are ticks done per second. Each stretch begins with such a write, in which no tick is done: samples and ticks in time
-are those of the rest of it, less the share that a write has of 29.5 s. Coverage is ticks with something to read per whole pass over all
-goroutines. Held is from goprof's wake-up to the release of a thread, by its own clock in steps of a quarter octave: median
-over the stretches. Start-up is from the start of the command to main.main, as the target says it, with ` + "`goprof run`" + ` in
-front and without, in turn, 11 times each. RSS growth is that of the target while goprof is attached.
+Own CPU is that of goprof's process by its own CPU clock: the median of the windows with it, plus what writing
+takes (its CPU time from going on until the files are there) once per 29.5 s, as in use. RssAnon is the most
+seen at the end of a window. Samples are ticks done per second. Each stretch begins with such a write, in which
+no tick is done: samples and ticks in time are those of the rest of it, less the share that a write has of 29.5
+s. Coverage is ticks with something to read per whole pass over all goroutines. Held is from goprof's wake-up to
+the release of a thread, by its own clock in steps of a quarter octave: median over the stretches. Start-up is
+from the start of the command to main.main, as the target says it, with ` + "`goprof run`" + ` in front and without, in turn, 11
+times each. RSS growth is that of the target while goprof is attached.
 
-The others follow in the same process, three pairs each: what works within the target is switched on and off there. Before
-the window it may take what its buffers need, its window ends no sooner than its first sample, its samples are counted from on to
-off. *runtime.Stack* only takes the text at 101 Hz and does not parse it; *GoroutineProfile* at 99 Hz counts equal stacks; both
-are stand-ins that build anywhere. Where a module proxy is reachable sentry-go (the last release that profiles) and fgprof
-themselves are measured as well. *pprof* and *perf* sample goroutines on a CPU only. delve looks as often as it can.
+The others follow in the same process, three pairs each: what works within the target is switched on and off
+there. Before the window it may take what its buffers need, its window ends no sooner than its first sample, its
+samples are counted from on to off. *runtime.Stack* only takes the text at 101 Hz and does not parse it;
+*GoroutineProfile* at 99 Hz counts equal stacks; both are stand-ins that build anywhere. Where a module proxy is
+reachable sentry-go (the last release that profiles) and fgprof themselves are measured as well. *pprof* and
+*perf* sample goroutines on a CPU only. delve looks as often as it can.
 
-Verdicts: a ratio passes when the upper end of its interval reaches the gate and its half width is at most 0.03; a wider one is
-UNDECIDED, which is no pass. All other figures are compared as they are. "aim" is a pass that reaches the aim too.
+Verdicts: a ratio passes when the upper end of its interval reaches the gate and its half width is at most 0.03;
+a wider one is UNDECIDED, which is no pass. Own CPU, throughput and coverage are judged where a core is free: in
+the echo rows, and for the idle program by what goprof needs and leaves out; in the cpu rows they only stand
+there. All other figures are compared as they are. "aim" is a pass that reaches the aim too.
 `
 
 func number(format string, v float64) string { return fmt.Sprintf(format, v) }
@@ -75,7 +82,8 @@ func resultsText(v []*record) string {
 	var b strings.Builder
 	b.WriteString(intro)
 	b.WriteString("\n## What goprof is held to\n\nIn brackets: gate / aim.\n\n" + gatesTable(v))
-	b.WriteString("\n## Beside other profilers\n\nThroughput with it / without it, and samples per second.\n\n" + besideTable(v))
+	b.WriteString("\n## Beside other profilers\n\nThroughput with it / without it, and samples per second.\n\n")
+	b.WriteString(besideTable(v))
 	b.WriteString(method)
 	for _, r := range v {
 		b.WriteString("\n" + rowText(r))
@@ -188,8 +196,12 @@ var lines = []line{
 	{"echo p50, with / without, us", func(r *record) string { return echoOnly(r, r.P50.text("%.1f")) }},
 	{"echo p99, with / without, us", func(r *record) string { return echoOnly(r, r.P99.text("%.1f")) }},
 	{"own CPU of a core, steady, with writing", func(r *record) string { return percent(r.ownAll()) }},
-	{"own CPU while it samples, median and mean", func(r *record) string { return percent(r.Own) + ", " + percent(r.OwnMean) }},
-	{"writing a window, CPU and wall ms", func(r *record) string { return fmt.Sprintf("%.0f, %.0f", r.WriteCPU*1e3, r.WriteWall*1e3) }},
+	{"own CPU while it samples, median and mean", func(r *record) string {
+		return percent(r.Own) + ", " + percent(r.OwnMean)
+	}},
+	{"writing a window, CPU and wall ms", func(r *record) string {
+		return fmt.Sprintf("%.0f, %.0f", r.WriteCPU*1e3, r.WriteWall*1e3)
+	}},
 	{"own CPU, first visit", func(r *record) string {
 		return fmt.Sprintf("%s over %.0f s, %.0f rounds of all", percent(r.FirstOwn), r.FirstVisit, r.FirstRounds)
 	}},
@@ -227,8 +239,8 @@ func rowText(r *record) string {
 	if worst != none {
 		fmt.Fprintf(&b, ": %s", worst)
 	}
-	fmt.Fprintf(&b, "\n\n%s, %s, commit %s, %s. %s. Windows of %g s, the others' of %g s; took %.0f s", r.Date, r.Goprof, r.Commit, r.Go,
-		r.Machine, r.Window, r.PeerWindow, r.Seconds)
+	fmt.Fprintf(&b, "\n\n%s, %s, commit %s, %s. %s. Windows of %g s, the others' of %g s; took %.0f s",
+		r.Date, r.Goprof, r.Commit, r.Go, r.Machine, r.Window, r.PeerWindow, r.Seconds)
 	if r.Nice != 0 {
 		fmt.Fprintf(&b, "; all at nice %d", r.Nice)
 	}
@@ -250,8 +262,8 @@ func rowText(r *record) string {
 
 func peersTable(r *record) string {
 	var b strings.Builder
-	b.WriteString(tableHead("beside it", "throughput (least, most)", "samples/s", "target's cores", "own CPU", "p50 us", "p99 us",
-		"RSS growth MiB", ""))
+	b.WriteString(tableHead("beside it", "throughput (least, most)", "samples/s", "target's cores", "own CPU", "p50 us",
+		"p99 us", "RSS growth MiB", ""))
 	for _, p := range r.Peers {
 		if !p.Measured {
 			b.WriteString(tableRow(p.Name, "", "", "", "", "", "", "", p.Note))
