@@ -32,7 +32,7 @@ type goprof struct {
 
 const (
 	leastSettle = 300 * time.Millisecond
-	stopLimit   = 5 * time.Second
+	stopLimit   = 15 * time.Second // a window of a million goroutines takes seconds to write on a busy machine
 )
 
 func startGoprof(s *settings, pid int, dir string) (*goprof, error) {
