@@ -190,7 +190,7 @@ func smallRow() *measured {
 	for i := 0; i < 40; i++ {
 		m.series = append(m.series, window(isWith(i)))
 		if i%4 == 0 {
-			m.writes = append(m.writes, write{100 * time.Millisecond, 200 * time.Millisecond})
+			m.writes = append(m.writes, write{100 * time.Millisecond, 200 * time.Millisecond, 7 * mib})
 			m.stretches = append(m.stretches, 4.5)
 			m.profiles = append(m.profiles, &profile{m.forked, healthOf(454, 430, 43, 387)})
 		}
@@ -209,7 +209,7 @@ func TestRecord(t *testing.T) {
 		"rate": {r.Rate, 1000},
 		"own":  {r.Own, 0.1}, "own with writing": {r.ownAll(), 0.1 + 0.1/windowLength}, "first own": {r.FirstOwn, 0.3},
 		"first ratio": {r.FirstRatio, 0.5}, "first sample": {r.FirstSample, 0.03}, "first rounds": {r.FirstRounds, 900},
-		"anon": {r.Anon, 6}, "p50": {r.P50.With, 11}, "p99": {r.P99.Without, 30}, "held": {r.HeldMedian, 10.24},
+		"anon": {r.Anon, 6}, "anon, writing": {r.WriteAnon, 7}, "p50": {r.P50.With, 11}, "p99": {r.P99.Without, 30}, "held": {r.HeldMedian, 10.24},
 		"samples": {r.Samples, 430 / 4.3 * working}, "in time": {r.InTime, 430 / (454 - 0.2*rateHz) * working},
 		"gated": {r.Gated, 0.1}, "ticks per pass": {r.TicksPerPass, 1}, "growth": {r.Growth, 1}, "end": {r.EndCPU, 1},
 	} {

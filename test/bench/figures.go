@@ -26,6 +26,7 @@ type record struct {
 	Own         float64 // share of a core while it samples: median of the windows
 	OwnMean     float64
 	WriteCPU    float64 // CPU seconds for what is due at the end of a window of 29.5 s
+	WriteAnon   float64 // MiB, the most during it
 	WriteWall   float64 // s of the same, in which no tick is done
 	FirstOwn    float64 // share of a core in the first seconds, from the fork on
 	FirstRatio  float64 // throughput in them, to that before
@@ -119,6 +120,7 @@ func (r *record) own(m *measured) {
 	with := each(m.series.with(), ownOf)
 	r.Own, r.OwnMean = median(with), sum(with)/float64(len(with))
 	r.WriteCPU = finite(median(each(m.writes, func(w write) float64 { return w.cpu.Seconds() })))
+	r.WriteAnon = quantile(each(m.writes, func(w write) float64 { return w.anon }), 1) / mib
 	r.WriteWall = finite(median(each(m.writes, func(w write) float64 { return w.wall.Seconds() })))
 	r.FirstOwn = m.first.own.Seconds() / r.FirstVisit
 	r.FirstSample = m.profiles[0].first.Sub(m.forked).Seconds()

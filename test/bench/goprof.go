@@ -39,7 +39,8 @@ func startGoprof(s *settings, pid int, dir string) (*goprof, error) {
 	g := &goprof{dir: dir, stretch: 1, working: true}
 	g.cmd = exec.Command(s.goprof, "attach", "-q", "--no-dsn", "-o", filepath.Join(dir, "all.pb.gz"),
 		"-o", filepath.Join(dir, "%n.envelope"), strconv.Itoa(pid))
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// Nothing less ends it while it is suspended; and it does no harm.
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	g.cmd.Stderr = &g.stderr
 	g.forked = time.Now()
 	if err := g.cmd.Start(); err != nil {
@@ -79,7 +80,10 @@ func (g *goprof) suspend(ctx context.Context, target int) error {
 }
 
 // write is what goprof does at the end of a window.
-type write struct{ cpu, wall time.Duration }
+type write struct {
+	cpu, wall time.Duration
+	anon      float64 // its RssAnon, KB: the most meanwhile
+}
 
 // resume returns when it has written the envelope of the stretch before and is back at its work. The write is all until
 // the file was there; the least settle follows, in which caches fill again, and a whole round of all goroutines.
@@ -92,14 +96,19 @@ func (g *goprof) resume(ctx context.Context, settle time.Duration) (w write, err
 	if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		return w, err
 	}
-	if !until(ctx, stopLimit, func() bool { _, err := os.Stat(envelopeFile(g.dir, g.stretch)); return err == nil }) {
+	written := func() bool {
+		w.anon = max(w.anon, statusKB(g.pid, "RssAnon"))
+		_, err := os.Stat(envelopeFile(g.dir, g.stretch))
+		return err == nil
+	}
+	if !until(ctx, stopLimit, written) {
 		return w, fmt.Errorf("no %s within %v of SIGCONT", envelopeFile(g.dir, g.stretch), stopLimit)
 	}
 	after, err := processCPU(g.pid)
 	if err != nil {
 		return w, err
 	}
-	w = write{after - before, time.Since(began)}
+	w.cpu, w.wall = after-before, time.Since(began)
 	g.stretch++
 	g.working = true
 	if !pause(ctx, max(settle, leastSettle)) {

@@ -48,7 +48,8 @@ The others follow in the same process, three pairs each: what works within the t
 there. Before the window it may take what its buffers need, its window ends no sooner than its first sample, its
 samples are counted from on to off. *runtime.Stack* only takes the text at 101 Hz and does not parse it;
 *GoroutineProfile* at 99 Hz counts equal stacks; both are stand-ins that build anywhere. Where a module proxy is
-reachable sentry-go (the last release that profiles) and fgprof themselves are measured as well. *pprof* and
+reachable sentry-go (the last release that profiles) and fgprof themselves are measured as well; sentry-go never
+stops once it was started, so that its windows without it come first. *pprof* and
 *perf* sample goroutines on a CPU only. delve looks as often as it can.
 
 Verdicts: a ratio passes when the upper end of its interval reaches the gate and its half width is at most 0.03;
@@ -207,7 +208,9 @@ var lines = []line{
 	}},
 	{"detaching and the last files, CPU ms", func(r *record) string { return number("%.0f", r.EndCPU*1e3) }},
 	{"fork to first sample, ms", func(r *record) string { return number("%.0f", r.FirstSample*1e3) }},
-	{"RssAnon, most, MiB", func(r *record) string { return number("%.1f", r.Anon) }},
+	{"RssAnon, most, MiB, and while it writes", func(r *record) string {
+		return fmt.Sprintf("%.1f, %.1f", r.Anon, r.WriteAnon)
+	}},
 	{"samples per second", func(r *record) string { return number("%.1f", r.Samples) }},
 	{"ticks in time", func(r *record) string { return percent(r.InTime) }},
 	{"ticks gated", func(r *record) string { return percent(r.Gated) }},
