@@ -18,10 +18,11 @@ type record struct {
 	Window, PeerWindow, FirstVisit    float64 // s
 	Others, Stolen                    float64 // cores that other programs used; that the host took away
 
-	Ratio, Control, Work spread  // with / without; without / without; the ratio for work per CPU second
-	Rate                 float64 // operations per second, without
-	Cores                pairOf  // that the target used
-	P50, P99             pairOf  // us
+	Ratio, Control, Work spread    // with / without; without / without; the ratio for work per CPU second
+	Rate                 float64   // operations per second, without
+	Rates                []float64 // of each window, in the order of time: without, with, with, without, and so on
+	Cores                pairOf    // that the target used
+	P50, P99             pairOf    // us
 
 	Own         float64 // share of a core while it samples: median of the windows
 	OwnMean     float64
@@ -110,6 +111,7 @@ func (r *record) throughput(m *measured) {
 	r.Work = ratios(m.series.pairs(), workOf)
 	r.Control = ratios(m.series.controls(), (*window).rate)
 	r.Rate = finite(median(each(m.series.without(), (*window).rate)))
+	r.Rates = each(m.series, (*window).rate)
 	r.Cores = m.series.both(coresOf)
 	r.P50, r.P99 = m.series.both(p50Of), m.series.both(p99Of)
 	r.FirstRatio = finite(m.first.rate() / m.before.rate())
