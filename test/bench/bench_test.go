@@ -57,7 +57,8 @@ const envelope = `{"event_id": "43"}
 "ticks_due": 202`
 
 const envelopeRest = `, "ticks_done": 200, "ticks_left_out_as_idle": 3, "threads_captured": 9, "held_median_ns": 10240,
-"held_p99_ns": 40960, "tracer_in_real_time__1__yes_": 1, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5}}}}
+"held_p99_ns": 40960, "tracer_in_real_time__1__yes_": 1, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5,
+"stacks_put_off": 0}}}}
 {"type": "profile", "length": 2}
 {}
 `
@@ -238,6 +239,7 @@ func TestDoubts(t *testing.T) {
 		"nothing": {func(m *measured) { change(m.series, func(w *window) { w.speed.ops = 0 }) }, true},
 		"control": {func(m *measured) { drift(m.series) }, false},
 		"visit":   {func(m *measured) { m.profiles[0].health[passes] = 0 }, false},
+		"put off": {func(m *measured) { m.profiles[4].health[putOff] = 301 }, false},
 		"few":     {func(m *measured) { m.series = m.series[:8] }, false},
 		"others":  {func(m *measured) { m.others, m.stolen = 0.06, 0.06 }, false},
 		"starved": {func(m *measured) { m.row.load = "cpu"; change(m.series, func(w *window) { w.cores = 0.1 }) }, false},

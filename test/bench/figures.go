@@ -32,6 +32,7 @@ type record struct {
 	FirstOwn    float64 // share of a core in the first seconds, from the fork on
 	FirstRatio  float64 // throughput in them, to that before
 	FirstRounds float64 // whole passes over all goroutines in them
+	PutOff      float64 // stacks that could not be read in their turn, after them
 	FirstSample float64 // s, from the fork to the first tick
 	EndCPU      float64 // CPU seconds from SIGINT to its end
 	Anon        float64 // MiB, the most at the end of a window
@@ -148,6 +149,7 @@ func (r *record) health(m *measured) {
 	r.HeldMedian, r.HeldP99 = median(of(heldMedian))/1e3, median(of(heldP99))/1e3
 	r.RealTime = median(of(realTime)) == 1
 	r.Captured = sum(of(captured))
+	r.PutOff = sum(of(putOff))
 	r.Stops, r.Gated = finite(r.Captured/done), finite(gated/done)
 	working := 1 - r.WriteWall/windowLength
 	r.Samples = finite(min(rateHz, done/seconds) * working)
@@ -169,7 +171,7 @@ func peerRecordOf(p *peer) peerRecord {
 func recordOf(m *measured, s *settings) *record {
 	r := &record{Row: m.row.name, Load: m.row.load, N: m.row.n, Machine: machineName(), Go: m.goVersion, Goprof: s.version,
 		Commit: s.commit, Nice: s.nice, Window: s.windowTime.Seconds(), PeerWindow: s.peerWindow.Seconds(),
-		FirstVisit: s.firstVisit.Seconds(), Others: m.others, Stolen: m.stolen}
+		FirstVisit: s.firstTime(m.row).Seconds(), Others: m.others, Stolen: m.stolen}
 	r.throughput(m)
 	r.own(m)
 	r.health(m)

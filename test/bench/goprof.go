@@ -197,7 +197,9 @@ const (
 	realTime    = "tracer_in_real_time__1__yes_"
 	headersRead = "goroutine_headers_read"
 	passes      = "passes_over_all_goroutines"
+	putOff      = "stacks_put_off"
 	captured    = "threads_captured"
 )
 
-var healthNames = []string{ticksDue, ticksDone, ticksGated, heldMedian, heldP99, realTime, headersRead, passes, captured}
+var healthNames = []string{ticksDue, ticksDone, ticksGated, heldMedian, heldP99, realTime, headersRead, passes, putOff,
+	captured}

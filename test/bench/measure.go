@@ -89,7 +89,7 @@ type measured struct {
 	row       row
 	goVersion string
 	startup   [2]spread // ms: with goprof run, without
-	before    *window   // without goprof, as long as first
+	before    *window   // without goprof, right before first
 	first     *window   // from the fork of goprof on
 	forked    time.Time
 	series    series
@@ -106,6 +106,12 @@ type measured struct {
 
 // rounds is how long a round of all goroutines takes, at least: 10,000 are looked at in a tick.
 func (r row) round() time.Duration { return time.Duration(r.n/10000+1) * time.Second / rateHz }
+
+// firstTime is how long goprof is given for its first visit: a million stacks take it longer.
+func (s *settings) firstTime(r row) time.Duration {
+	const perGoroutine, most = 20 * time.Microsecond, 25 * time.Second
+	return min(most, max(s.firstVisit, time.Duration(r.n)*perGoroutine))
+}
 
 func measure(ctx context.Context, s *settings, r row) (*measured, error) {
 	dir, err := os.MkdirTemp("", "goprof-bench-")
@@ -205,7 +211,7 @@ func (b *bench) goprof(ctx context.Context) (err error) {
 	}
 	defer g.stop()
 	m.forked = g.forked
-	if m.first, err = b.window(ctx, b.firstVisit, g.pid); err != nil {
+	if m.first, err = b.window(ctx, b.firstTime(m.row), g.pid); err != nil {
 		return err
 	}
 	m.first.own, err = processCPU(g.pid) // from its fork on

@@ -16,6 +16,7 @@ type doubt struct {
 const (
 	controlOff    = 0.03 // the control may be so far from 1
 	controlWidth  = 0.05 // and the half of its interval so wide
+	putOffAllowed = 0.10 // of all stacks, after the first visit
 	othersAllowed = 0.10 // cores that other programs may use
 )
 
@@ -89,8 +90,9 @@ var tests = []test{
 		return ""
 	}},
 	{false, func(m *measured, r *record) string {
-		if r.FirstRounds < 1 {
-			return fmt.Sprintf("the first visit of all goroutines was not over after %.0f s, nothing is steady", r.FirstVisit)
+		if r.FirstRounds < 1 || r.PutOff > putOffAllowed*float64(r.N)+leastHeld {
+			return fmt.Sprintf("the first visit of all goroutines was not over after %.0f s (%.0f whole rounds; %.0f stacks were "+
+				"put off after it): nothing is steady", r.FirstVisit, r.FirstRounds, r.PutOff)
 		}
 		return ""
 	}},
