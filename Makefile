@@ -16,6 +16,8 @@ SAN ?=
 FUZZ_SECONDS ?= 60
 #@ TEST=NAME       the one unit test that check-unit runs
 TEST ?=
+#@ ROW=NAMES       what bench measures, e.g. 10k-echo or '1k-*,threads' (default: all, 6 minutes each at most)
+ROW ?=
 #@ CC=CMD          the compiler: gcc (default) or clang
 ifeq ($(origin CC),default)
 CC = gcc
@@ -118,9 +120,9 @@ unit_run := $(if $(TEST),$(B)/test/unit/$(TEST),$(unit_bin))
 check-unit: $(unit_run)
 	$(Q)V=$(V) scripts/check-unit $^
 
-#> bench        the measurements
+#> bench        the measurements: test/bench/RESULTS.md, or the rows of it that ROW names
 bench: all
-	$(Q)if [ -x test/bench/run ]; then O=$(B) test/bench/run; else echo 'no test/bench/run here' >&2; exit 1; fi
+	$(Q)O=$(B) ROW='$(ROW)' test/bench/run
 
 #> fuzz         each fuzzer for FUZZ_SECONDS (needs clang and libclang-rt-dev)
 fuzz_bin := $(patsubst test/fuzz/%.c,$(O)/fuzz/%,$(wildcard test/fuzz/*.c))

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestSpreadCovers(t *testing.T) {
 		for j := range v {
 			v[j] = random.ExpFloat64()
 		}
-		if s := spreadOf(v); s.certain && s.low <= math.Ln2 && math.Ln2 <= s.high {
+		if s := spreadOf(v); s.Certain && s.Low <= math.Ln2 && math.Ln2 <= s.High {
 			held++
 		}
 	}
@@ -39,10 +40,10 @@ func TestSpreadCovers(t *testing.T) {
 }
 
 func TestSpreadOfFew(t *testing.T) {
-	if s := spreadOf([]float64{3, 1, 2}); s != (spread{2, 1, 3, 3, false}) {
+	if s := spreadOf([]float64{3, 1, 2}); s != (spread{2, 1, 3, 3, false}) || s.halfWidth() != 1 {
 		t.Errorf("%+v", s)
 	}
-	if s := spreadOf(nil); s.n != 0 || !math.IsNaN(s.median) {
+	if s := spreadOf(nil); s != (spread{}) {
 		t.Errorf("%+v", s)
 	}
 	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
@@ -50,106 +51,81 @@ func TestSpreadOfFew(t *testing.T) {
 	}
 }
 
-func pointsFile(t *testing.T, text string) string {
-	path := filepath.Join(t.TempDir(), "points")
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return path
+const envelope = `{"event_id": "43"}
+{"type": "transaction", "length": 9}
+{"type": "transaction", "start_timestamp": 1796036233.614994, "contexts": {"goprof": {"window": 1, "health": {
+"ticks_due": 202`
+
+const envelopeRest = `, "ticks_done": 200, "ticks_left_out_as_idle": 3, "threads_captured": 9, "held_median_ns": 10240,
+"held_p99_ns": 40960, "tracer_in_real_time__1__yes_": 1, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5,
+"stacks_put_off": 0}}}}
+{"type": "profile", "length": 2}
+{}
+`
+
+func wholeEnvelope() string {
+	return strings.ReplaceAll(envelope, "{\n", "{") + strings.ReplaceAll(envelopeRest, ",\n", ",")
 }
 
-func TestReadPoints(t *testing.T) {
-	v, err := readPoints(pointsFile(t, "T 100 5 1.5 2.5\nT 200 9\nTRUTH load=cpu ops=9\nT 300"))
-	if err != nil || len(v) != 2 || v[0] != (point{time.Unix(0, 100), 5, 1.5, 2.5}) || v[1].ops != 9 {
+func TestParseEnvelope(t *testing.T) {
+	p, err := parseEnvelope([]byte(wholeEnvelope()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := p.first.Sub(time.UnixMicro(1796036233614994)); d < -time.Microsecond || d > time.Microsecond {
+		t.Errorf("first tick %v", p.first)
+	}
+	for name, want := range map[string]float64{ticksDue: 202, ticksGated: 3, heldP99: 40960, realTime: 1, passes: 5} {
+		if p.health[name] != want {
+			t.Errorf("%s: %v", name, p.health[name])
+		}
+	}
+	for _, part := range append(healthNames, `"health"`) {
+		if _, err := parseEnvelope([]byte(strings.Replace(wholeEnvelope(), part, "x", 1))); err == nil {
+			t.Errorf("without %s it is no error", part)
+		}
+	}
+}
+
+func TestParseAnswers(t *testing.T) {
+	v, err := parseSpeed("ns=2000000000 ops=50 p50_us=12.5 p99_us=40.0")
+	if err != nil || v != (speed{2, 50, 12.5, 40}) {
 		t.Errorf("%v %v", v, err)
 	}
-	for _, text := range []string{"T 200 5\nT 100 6\n", "T 100 5\nT 200 4\n"} {
-		if _, err := readPoints(pointsFile(t, text)); err == nil {
+	n, err := parseSamples("ns=500000000 samples=7 note=on a CPU only")
+	if err != nil || n != (samples{0.5, 7, "on a CPU only"}) {
+		t.Errorf("%v %v", n, err)
+	}
+	for _, text := range []string{"", "ns=x"} {
+		if _, err := parseSpeed(text); err == nil {
+			t.Errorf("%q is no error", text)
+		}
+		if _, err := parseSamples(text); err == nil {
 			t.Errorf("%q is no error", text)
 		}
 	}
 }
 
-func TestSpeedBetween(t *testing.T) {
-	var v []point
-	start := time.Unix(1000, 0)
-	for i := 0; i < 30; i++ { // 1000 a second, but ten times as fast in the edges
-		ops := int64(100 * i)
-		if i < 6 || i > 24 {
-			ops = int64(100*i + 1000*(i/15))
-		}
-		v = append(v, point{start.Add(time.Duration(i) * every), ops, float64(i), 0})
-	}
-	s, err := speedBetween(v, start.Add(5*every), start.Add(25*every))
-	if err != nil || math.Abs(s.rate-1000) > 1e-6 {
-		t.Errorf("%+v %v", s, err)
-	}
-	if len(s.p50) != 18 || s.p50[0] != 7 { // points 6 to 24; the first one's latencies are from before
-		t.Errorf("p50 %v", s.p50)
-	}
-	if _, err := speedBetween(v, start.Add(5*every), start.Add(10*every)); err == nil {
-		t.Error("4 points are enough")
-	}
-	if _, err := speedBetween(make([]point, 0), start, start.Add(time.Second)); err == nil {
-		t.Error("no points are enough")
-	}
-}
-
-const rawProfile = `PeriodType:  
-Period: 0
-Time: 2026-11-29 21:27:34.570925123 +0000 UTC
-Duration: 2.00
-Comment: goprof 0.1.0, mode wall, 101 Hz, 1 window
-Comment: targets (pid 1, go1.26.11)
-Comment: health: ticks due 202, ticks done 200, threads captured 9, held median 10240 ns, held p99 40960 ns, goroutine headers read 7, own CPU 77 ns
-Samples:
-`
-
-func TestParseProfile(t *testing.T) {
-	var a attach
-	if err := a.parse(rawProfile); err != nil {
-		t.Fatal(err)
-	}
-	if want := time.Date(2026, 11, 29, 21, 27, 34, 570925123, time.UTC); !a.first.Equal(want) {
-		t.Errorf("first tick %v", a.first)
-	}
-	figures := map[string]float64{ticksDue: 202, ticksDone: 200, captured: 9, heldMedian: 10240, heldP99: 40960, headersRead: 7, ownCPU: 77}
-	for name, want := range figures {
-		if a.health[name] != want {
-			t.Errorf("%s: %v", name, a.health[name])
-		}
-	}
-	for _, part := range []string{"Time:", "held p99 ", "own CPU "} {
-		if err := a.parse(strings.Replace(rawProfile, part, "x", 1)); err == nil {
-			t.Errorf("without %q it is no error", part)
-		}
-	}
-}
-
 // Every window with goprof is compared with a neighbour, in both orders alike; each control is two neighbours without.
-func TestJoin(t *testing.T) {
-	m := &measured{}
+func TestSeries(t *testing.T) {
+	var v series
 	at := map[*window]int{}
-	for i := 0; i <= 16; i++ {
-		w := &window{}
-		if i%4 == 1 || i%4 == 2 {
-			w.attach = &attach{}
-		}
+	for i := 0; i < 20; i++ {
+		w := &window{with: isWith(i)}
 		at[w] = i
-		m.windows = append(m.windows, w)
+		v = append(v, w)
 	}
-	m.join()
-	if len(m.pairs) != 8 || len(m.controls) != 4 {
-		t.Fatalf("%d pairs, %d controls", len(m.pairs), len(m.controls))
+	if len(v.pairs()) != 10 || len(v.controls()) != 4 || len(v.with()) != 10 || len(v.without()) != 10 {
+		t.Fatalf("%d pairs, %d controls, %d with", len(v.pairs()), len(v.controls()), len(v.with()))
 	}
-	for name, pairs := range map[string][]pair{"pairs": m.pairs, "controls": m.controls} {
+	for name, pairs := range map[string][]pair{"pairs": v.pairs(), "controls": v.controls()} {
 		drift := 0
 		for _, p := range pairs {
 			if d := at[p.a] - at[p.b]; d != 1 && d != -1 {
 				t.Errorf("%s: windows %d and %d are no neighbours", name, at[p.a], at[p.b])
 			}
 			drift += at[p.a] - at[p.b]
-			if (p.a.attach != nil) != (name == "pairs") || p.b.attach != nil {
+			if p.a.with != (name == "pairs") || p.b.with {
 				t.Errorf("%s: windows %d and %d", name, at[p.a], at[p.b])
 			}
 		}
@@ -159,68 +135,263 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-func TestChooseRows(t *testing.T) {
-	for list, want := range map[string][]row{
-		"":                {{"echo-10", "echo", 10}, {"echo-1000", "echo", 1000}, {"cpu-10", "cpu", 10}, {"cpu-1000", "cpu", 1000}},
-		"*-1000":          {{"echo-1000", "echo", 1000}, {"cpu-1000", "cpu", 1000}},
-		"cpu-7, echo-10 ": {{"cpu-7", "cpu", 7}, {"echo-10", "echo", 10}},
-	} {
-		got, err := chooseRows(list)
-		if err != nil || len(got) != len(want) {
-			t.Errorf("%q: %v %v", list, got, err)
-			continue
-		}
-		for i := range got {
-			if got[i] != want[i] {
-				t.Errorf("%q: %v", list, got)
-			}
-		}
+func TestInterleaved(t *testing.T) {
+	var v series
+	for i := 0; i < 6; i++ {
+		v = append(v, &window{with: i >= 3, seconds: float64(i)})
 	}
-	if _, err := chooseRows("echo"); err == nil {
-		t.Error("echo is a row")
+	for i, p := range v.interleaved().pairs() {
+		if !p.a.with || p.b.with || p.a.seconds != float64(i+3) || p.b.seconds != float64(i) {
+			t.Errorf("pair %d: %v %v", i, p.a, p.b)
+		}
 	}
 }
 
-func onWindow(s *settings, change func(a *attach)) *window {
-	at := time.Unix(1000, 0)
-	a := &attach{forked: at, first: at.Add(30 * time.Millisecond), exited: at.Add(s.window + 50*time.Millisecond), cpu: 60 * time.Millisecond}
-	a.health = map[string]float64{ticksDue: 202, ticksDone: 201, headersRead: 201 * 1010, captured: 400, heldMedian: 10240,
-		heldP99: 40960, ownCPU: 50e6}
-	change(a)
-	return &window{attach: a}
+func TestChooseRows(t *testing.T) {
+	for list, want := range map[string][]row{
+		"*k-idle":           {{"1k-idle", "idle", 1000}, {"10k-idle", "idle", 10000}, {"100k-idle", "idle", 100000}},
+		"7-cpu, 1M-echo ":   {{"7-cpu", "cpu", 7}, {"1M-echo", "echo", 1000000}},
+		"threads,2500-idle": {{"threads", "threads", 10}, {"2500-idle", "idle", 2500}},
+	} {
+		got, err := chooseRows(list)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v %v", list, got, err)
+		}
+	}
+	if got, err := chooseRows(""); err != nil || len(got) != 16 {
+		t.Errorf("by default: %v %v", got, err)
+	}
+	for _, list := range []string{"echo", "0-cpu", "5M-cpu", "10-threads", "1m-cpu", "threads-10"} {
+		if _, err := chooseRows(list); err == nil {
+			t.Errorf("%s is a row", list)
+		}
+	}
+}
+
+func healthOf(due, done, gated, rounds float64) map[string]float64 {
+	return map[string]float64{ticksDue: due, ticksDone: done, ticksGated: gated, passes: rounds, headersRead: rounds * 1000,
+		captured: 400, heldMedian: 10240, heldP99: 40960, realTime: 1}
+}
+
+// smallRow is 20 pairs at half the operations with goprof, which uses a tenth of a core and writes for 0.2 s.
+func smallRow() *measured {
+	m := &measured{row: row{"1k-echo", "echo", 1000}, rssBefore: 10 * mib, rssAfter: 11 * mib, end: time.Second}
+	window := func(with bool) *window {
+		w := &window{with: with, seconds: 2, cores: 1, speed: speed{2, 2000, 10, 30}}
+		if with {
+			w.speed, w.own, w.cores, w.anon = speed{2, 1000, 11, 50}, 200*time.Millisecond, 1.1, 5*mib
+		}
+		return w
+	}
+	m.before, m.first = window(false), window(true)
+	m.first.own, m.first.anon = 3*time.Second, 6*mib
+	m.forked = time.Unix(1000, 0)
+	m.stretches = []float64{10}
+	m.profiles = []*profile{{m.forked.Add(30 * time.Millisecond), healthOf(1010, 1000, 0, 900)}}
+	for i := 0; i < 40; i++ {
+		m.series = append(m.series, window(isWith(i)))
+		if i%4 == 0 {
+			m.writes = append(m.writes, write{100 * time.Millisecond, 200 * time.Millisecond, 7 * mib})
+			m.stretches = append(m.stretches, 4.5)
+			m.profiles = append(m.profiles, &profile{m.forked, healthOf(454, 430, 43, 387)})
+		}
+	}
+	return m
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+func TestRecord(t *testing.T) {
+	s := &settings{windowTime: 2 * time.Second, firstVisit: 10 * time.Second}
+	r := recordOf(smallRow(), s)
+	working := 1 - 0.2/windowLength
+	for name, v := range map[string][2]float64{
+		"ratio": {r.Ratio.Median, 0.5}, "control": {r.Control.Median, 1}, "work": {r.Work.Median, 0.5 / 1.1},
+		"rate": {r.Rate, 1000},
+		"own":  {r.Own, 0.1}, "own with writing": {r.ownAll(), 0.1 + 0.1/windowLength}, "first own": {r.FirstOwn, 0.3},
+		"first ratio": {r.FirstRatio, 0.5}, "first sample": {r.FirstSample, 0.03}, "first rounds": {r.FirstRounds, 900},
+		"anon": {r.Anon, 6}, "anon, writing": {r.WriteAnon, 7}, "p50": {r.P50.With, 11}, "p99": {r.P99.Without, 30}, "held": {r.HeldMedian, 10.24},
+		"samples": {r.Samples, 430 / 4.3 * working}, "in time": {r.InTime, 430 / (454 - 0.2*rateHz) * working},
+		"gated": {r.Gated, 0.1}, "ticks per pass": {r.TicksPerPass, 1}, "growth": {r.Growth, 1}, "end": {r.EndCPU, 1},
+	} {
+		if !near(v[0], v[1]) {
+			t.Errorf("%s: %v, not %v", name, v[0], v[1])
+		}
+	}
+	if len(r.Doubts) != 0 {
+		t.Errorf("%v", r.Doubts)
+	}
 }
 
 // Each doubt comes when there is reason for it, and only then.
 func TestDoubts(t *testing.T) {
-	s := &settings{window: 2 * time.Second}
-	sure := func(v float64) spread { return spread{v, v - 0.01, v + 0.01, 20, true} }
-	none := func(*attach) {}
+	s := &settings{windowTime: 2 * time.Second, firstVisit: 10 * time.Second}
 	for name, c := range map[string]struct {
-		attach func(a *attach)
-		row    func(f *figures)
+		change func(m *measured)
 		wrong  bool
 	}{
-		"ticks":   {func(a *attach) { a.health[ticksDue] = 150 }, nil, true},
-		"unseen":  {func(a *attach) { a.health[headersRead] = 201 * 900 }, nil, true},
-		"own CPU": {func(a *attach) { a.health[ownCPU] = 90e6 }, nil, true},
-		"first":   {func(a *attach) { a.first = a.forked.Add(-time.Millisecond) }, nil, true},
-		"held":    {func(a *attach) { a.health[heldMedian] = 50e3 }, nil, true},
-		"faster":  {none, func(f *figures) { f.ratio = sure(1.2) }, true},
-		"control": {none, func(f *figures) { f.control = sure(0.95) }, false},
-		"wide":    {none, func(f *figures) { f.control = spread{1, 0.9, 1.1, 20, true} }, false},
-		"few":     {none, func(f *figures) { f.ratio = spread{1, 0.9, 1.1, 4, false} }, false},
-		"others":  {none, func(f *figures) { f.others = 0.5 }, false},
-		"starved": {none, func(f *figures) { f.cores = 0.1 }, false},
-		"":        {none, nil, false},
+		"ticks":   {func(m *measured) { m.profiles[3].health[ticksDue] = 900 }, true},
+		"unseen":  {func(m *measured) { m.profiles[3].health[headersRead] = 900 }, true},
+		"first":   {func(m *measured) { m.profiles[0].first = m.forked.Add(-time.Second) }, true},
+		"held":    {func(m *measured) { m.profiles[0].health[heldMedian] = 0; setHealth(m, heldMedian, 1e6) }, true},
+		"own CPU": {func(m *measured) { change(m.series.with(), func(w *window) { w.own = 0 }) }, true},
+		"faster":  {func(m *measured) { change(m.series.with(), func(w *window) { w.speed.ops = 3000 }) }, true},
+		"nothing": {func(m *measured) { change(m.series, func(w *window) { w.speed.ops = 0 }) }, true},
+		"control": {func(m *measured) { drift(m.series) }, false},
+		"visit":   {func(m *measured) { m.profiles[0].health[passes] = 0 }, false},
+		"put off": {func(m *measured) { m.profiles[4].health[putOff] = 301 }, false},
+		"few":     {func(m *measured) { m.series = m.series[:8] }, false},
+		"others":  {func(m *measured) { m.others, m.stolen = 0.06, 0.06 }, false},
+		"starved": {func(m *measured) { m.row.load = "cpu"; change(m.series, func(w *window) { w.cores = 0.1 }) }, false},
+		"":        {func(*measured) {}, false},
 	} {
-		f := &figures{measured: &measured{row: row{"cpu-1000", "cpu", 1000}}, ratio: sure(0.98), control: sure(1), cores: 1e6}
-		f.windows = []*window{onWindow(s, none), onWindow(s, c.attach)}
-		if c.row != nil {
-			c.row(f)
+		m := smallRow()
+		c.change(m)
+		v := recordOf(m, s).Doubts
+		found := false
+		for _, d := range v {
+			found = found || d.Wrong == c.wrong
 		}
-		v := doubtsOf(f, s)
-		if want := name != ""; len(v) > 0 != want || len(v) > 1 || want && v[0].wrong != c.wrong {
+		if found != (name != "") {
 			t.Errorf("%s: %v", name, v)
 		}
+	}
+}
+
+func setHealth(m *measured, name string, v float64) {
+	for _, p := range m.profiles {
+		p.health[name] = v
+	}
+}
+
+// drift: the first of each control does a tenth more.
+func drift(v series) {
+	for _, p := range v.controls() {
+		p.a.speed.ops *= 1.1
+	}
+}
+
+func change(v series, f func(*window)) {
+	for _, w := range v {
+		f(w)
+	}
+}
+
+func TestRatioVerdict(t *testing.T) {
+	l := limits{0.97, 0.99}
+	for _, c := range []struct {
+		s    spread
+		want verdict
+	}{
+		{spread{0.98, 0.97, 0.995, 20, true}, aim},
+		{spread{0.965, 0.95, 0.98, 20, true}, pass},
+		{spread{0.95, 0.94, 0.969, 20, true}, fail},
+		{spread{0.99, 0.95, 1.03, 20, true}, undecided},
+		{spread{0.99, 0.99, 0.99, 4, false}, undecided},
+		{spread{}, undecided},
+	} {
+		if got := ratioVerdict(c.s, l); got != c.want {
+			t.Errorf("%v: %v, not %v", c.s, got, c.want)
+		}
+	}
+}
+
+// goodRow reaches all aims; each change alone makes one gate fail.
+func goodRow(load string, n int) *record {
+	narrow := spread{1, 0.99, 1.01, 20, true}
+	return &record{Row: load, Load: load, N: n, Ratio: narrow, Control: narrow, Rate: 1, Own: 0.001, Anon: 1,
+		TicksPerPass: 1, Gated: 1, InTime: 1, Captured: 1000, RealTime: true, HeldMedian: 5, HeldP99: 50, Samples: 101,
+		Peers: []peerRecord{
+			{Name: "runtime.Stack", Ratio: spread{0.03, 0.03, 0.03, 3, false}, Samples: 7, Measured: true},
+			{Name: "GoroutineProfile", Ratio: spread{0.8, 0.8, 0.8, 3, false}, Samples: 60, Measured: true}}}
+}
+
+func TestGates(t *testing.T) {
+	for _, c := range []struct {
+		load   string
+		n      int
+		change func(r *record)
+		want   verdict
+	}{
+		{"echo", 1000, func(r *record) {}, aim},
+		{"echo", 1000, func(r *record) { r.Own = 0.035 }, pass},
+		{"echo", 1000, func(r *record) { r.Own, r.WriteCPU = 0.035, 0.3 }, fail},
+		{"cpu", 1000, func(r *record) { r.Own, r.Ratio = 0.5, spread{} }, aim},
+		{"idle", 1000, func(r *record) { r.Own = 0.009 }, pass},
+		{"idle", 1000, func(r *record) { r.Own = 0.011 }, fail},
+		{"idle", 1000, func(r *record) { r.Gated = 0.5 }, fail},
+		{"echo", 1000, func(r *record) { r.Anon = 16.1 }, fail},
+		{"echo", 1000, func(r *record) { r.TicksPerPass = 1.1 }, fail},
+		{"echo", 1000, func(r *record) { r.TicksPerPass = 0 }, fail},
+		{"echo", 100000, func(r *record) { r.TicksPerPass = 10.2 }, aim},
+		{"echo", 100000, func(r *record) { r.InTime = 0.94 }, fail},
+		{"echo", 1000000, func(r *record) { r.TicksPerPass = 120 }, fail},
+		{"echo", 1000, func(r *record) { r.HeldMedian = 11 }, pass},
+		{"echo", 1000, func(r *record) { r.HeldP99 = 2000 }, fail},
+		{"echo", 1000, func(r *record) { r.HeldP99, r.RealTime = 2000, false }, aim},
+		{"echo", 1000, func(r *record) { r.Ratio = spread{0.99, 0.9, 1.1, 20, true} }, undecided},
+		{"threads", 10, func(r *record) { r.Ratio = spread{0.9, 0.89, 0.91, 20, true} }, fail},
+		{"threads", 10, func(r *record) {}, aim},
+		{"echo", 10, func(r *record) { r.Captured, r.Own, r.Anon = 0, 1, 1000 }, none},
+		{"cpu", 10000, func(r *record) {}, aim},
+		{"cpu", 10000, func(r *record) { r.Peers[0].Ratio.Median = 0.05 }, pass},
+		{"cpu", 10000, func(r *record) { r.Peers[0].Ratio.Median = 0.1 }, fail},
+		{"echo", 10000, func(r *record) { r.Peers[0].Samples = 20 }, fail},
+		{"echo", 10000, func(r *record) { r.Peers[1].Samples = 102 }, fail},
+		{"echo", 10000, func(r *record) { r.Peers[1].Ratio.Median = 1.1 }, fail},
+	} {
+		r := goodRow(c.load, c.n)
+		c.change(r)
+		if v, worst := judge(r); worst != c.want {
+			t.Errorf("%d-%s: %v, not %v: %v", c.n, c.load, worst, c.want, v)
+		}
+	}
+}
+
+// One row measured anew leaves the others as they are.
+func TestPublish(t *testing.T) {
+	dir := t.TempDir()
+	records, file := filepath.Join(dir, "results"), filepath.Join(dir, "RESULTS.md")
+	for i, name := range []string{"1M-echo", "threads", "10-idle", "10-echo", "10-echo"} {
+		row, err := rowNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := goodRow(row.load, row.n)
+		r.Row, r.Commit = name, string(rune('a'+i))
+		if err := saveRecord(records, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := publish(records, file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for _, part := range []string{"10-idle: aim", "commit c", "10-echo: aim", "commit e", "1M-echo: aim", "commit a",
+		"threads: aim", "commit b"} {
+		next := strings.Index(string(text), part)
+		if next <= at {
+			t.Errorf("%q is not in its place", part)
+		}
+		at = next
+	}
+	if strings.Contains(string(text), "commit d") {
+		t.Error("the old row is still there")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", "*.part")); left != nil {
+		t.Errorf("left: %v", left)
+	}
+	if err := os.WriteFile(recordFile(records, "10-idle"), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(records, file); err == nil {
+		t.Error("half a record is no error")
+	}
+	if now, _ := os.ReadFile(file); string(now) != string(text) {
+		t.Error("the table is gone")
 	}
 }

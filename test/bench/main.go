@@ -1,9 +1,8 @@
-// Command bench measures what goprof costs: the program it looks at, and itself. test/bench/run builds what it needs and calls it.
+// Command bench measures what goprof costs, the program it looks at and itself, and other profilers beside it. test/bench/run
+// builds what it needs and calls it; the text of table.go says how it measures.
 //
-// A row is one run of test/targets bench: a load (echo, cpu) and a number of parked goroutines. Windows with goprof alternate
-// with windows without it on the same process, so that what differs between two processes or two minutes does not count
-// (measure.go). The exit status is 1 when a row could not be measured or a figure cannot be true (plausible.go), else 0: a missed
-// aim is marked in the table.
+// The exit status is 1 when a row could not be measured or a figure cannot be true (plausible.go), else 0: verdicts stand in
+// the table.
 package main
 
 import (
@@ -24,47 +23,71 @@ import (
 )
 
 const (
-	rateHz = 101                    // goprof's default
-	every  = 100 * time.Millisecond // between the target's lines
-	edge   = every                  // left out at both ends of a window
+	rateHz = 101 // goprof's default
 	warmUp = time.Second
 )
 
 type settings struct {
-	goprof, target, pprof string // programs
-	rows                  string
-	pairs, conns, nice    int
-	window                time.Duration
-	commit, version, load string
-	results               string
-	write, writeNoisy     bool
-	begun                 time.Time
+	goprof, target                     string // programs
+	rows                               string
+	pairs, conns, nice                 int
+	windowTime, peerWindow, firstVisit time.Duration
+	rowTime                            time.Duration
+	commit, version                    string
+	records, results                   string // folder and file
+	without                            string // why the target has no sentry-go and fgprof
+	render                             bool
 }
 
-// rowTime is how long a row takes, about.
-func (s *settings) rowTime() time.Duration {
-	return time.Duration(2*s.pairs+1)*s.window + time.Duration(s.pairs)*s.window/20 + 2*warmUp
+// count of what the row's load counts; 0: as many as cores.
+func (s *settings) count(r row) int {
+	if r.load == "echo" {
+		return s.conns
+	}
+	return 0
 }
 
-var rowName = regexp.MustCompile(`^(echo|cpu)-(\d+)$`)
+var (
+	rowName  = regexp.MustCompile(`^([1-9]\d{0,6})(k|M|)-(cpu|echo|idle)$`)
+	suffixes = map[string]int{"": 1, "k": 1000, "M": 1000000}
+)
+
+const (
+	mostGoroutines = 4000000
+	stormParked    = 10
+)
 
 func rowNamed(name string) (r row, err error) {
+	if name == "threads" {
+		return row{name, name, stormParked}, nil
+	}
 	m := rowName.FindStringSubmatch(name)
 	if m == nil {
-		return r, fmt.Errorf("no row %q: echo-N or cpu-N, or a pattern of the default rows", name)
+		return r, fmt.Errorf("no row %q: N-cpu, N-echo, N-idle with N as 10, 1k or 1M; threads; or a pattern of the default rows",
+			name)
 	}
-	n, err := strconv.Atoi(m[2])
-	return row{name, m[1], n}, err
+	n, err := strconv.Atoi(m[1])
+	if n *= suffixes[m[2]]; n > mostGoroutines {
+		return r, fmt.Errorf("row %s: at most %d goroutines", name, mostGoroutines)
+	}
+	return row{name, m[3], n}, err
 }
 
-var defaultRows = []string{"echo-10", "echo-1000", "cpu-10", "cpu-1000"}
+func defaultRows() (v []string) {
+	for _, n := range []string{"10", "1k", "10k", "100k", "1M"} {
+		for _, load := range []string{"idle", "echo", "cpu"} {
+			v = append(v, n+"-"+load)
+		}
+	}
+	return append(v, "threads")
+}
 
 // chooseRows: names and patterns, separated by commas.
 func chooseRows(list string) (v []row, err error) {
 	var names []string
 	for _, word := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' }) {
 		found := false
-		for _, name := range defaultRows {
+		for _, name := range defaultRows() {
 			if ok, _ := path.Match(word, name); ok {
 				names, found = append(names, name), true
 			}
@@ -74,7 +97,7 @@ func chooseRows(list string) (v []row, err error) {
 		}
 	}
 	if names == nil {
-		names = defaultRows
+		names = defaultRows()
 	}
 	for _, name := range names {
 		r, err := rowNamed(name)
@@ -87,73 +110,91 @@ func chooseRows(list string) (v []row, err error) {
 }
 
 func parseFlags() (*settings, []row, error) {
-	s := &settings{begun: time.Now()}
+	s := &settings{}
 	flag.StringVar(&s.goprof, "goprof", "build/goprof", "program to measure")
-	flag.StringVar(&s.target, "target", "", "build of test/targets")
-	flag.StringVar(&s.pprof, "pprof", "", "pprof, to open profiles")
-	flag.StringVar(&s.rows, "rows", "", "rows: echo-N, cpu-N, or patterns of "+strings.Join(defaultRows, " "))
-	flag.IntVar(&s.pairs, "pairs", 20, "pairs of windows (made even)")
-	flag.DurationVar(&s.window, "window", 2*time.Second, "length of a window")
+	flag.StringVar(&s.target, "target", "", "build of test/bench/target or test/bench/peers")
+	flag.StringVar(&s.rows, "rows", "", "rows, or patterns of "+strings.Join(defaultRows(), " "))
+	flag.IntVar(&s.pairs, "pairs", 20, "pairs of windows, at least (made even)")
+	flag.DurationVar(&s.windowTime, "window", 2*time.Second, "length of a window")
+	flag.DurationVar(&s.peerWindow, "peer-window", 2*time.Second, "length of another profiler's window")
+	flag.DurationVar(&s.firstVisit, "first", 10*time.Second, "length of goprof's first visit")
+	flag.DurationVar(&s.rowTime, "row-time", 330*time.Second, "a row takes no further pairs beyond this")
 	flag.IntVar(&s.conns, "conns", 2, "connections of the echo load; 2 use about one core")
 	flag.IntVar(&s.nice, "nice", 0, "priority of all that is measured, against other programs (-20: best)")
-	flag.StringVar(&s.commit, "commit", "unknown", "goprof's commit, for the report")
-	flag.StringVar(&s.results, "results", "RESULTS.md", "file for -write")
-	flag.BoolVar(&s.write, "write", false, "write the results file too, unless the figures are noisy")
-	flag.BoolVar(&s.writeNoisy, "write-noisy", false, "write it in any case")
+	flag.StringVar(&s.commit, "commit", "unknown", "goprof's commit, for the table")
+	flag.StringVar(&s.records, "records", "results", "folder for a record of each row")
+	flag.StringVar(&s.results, "results", "RESULTS.md", "the table")
+	flag.StringVar(&s.without, "without", "", "why the target is built without sentry-go and fgprof, for the table")
+	flag.BoolVar(&s.render, "render", false, "only make the table anew from the records")
 	flag.Parse()
 	s.pairs = (s.pairs + 1) / 2 * 2
-	if s.nice < -20 || s.nice > 19 {
+	switch {
+	case flag.NArg() > 0:
+		return nil, nil, fmt.Errorf("what is %q? Rows are named by -rows", flag.Arg(0))
+	case s.nice < -20 || s.nice > 19:
 		return nil, nil, errors.New("-nice is -20 to 19")
-	}
-	if s.pairs < 2 || s.pairs > 1000 || s.window < time.Second || s.window > time.Minute || flag.NArg() > 0 {
-		return nil, nil, errors.New("2 to 1000 pairs, windows of 1s to 1m, and no other words, please")
+	case s.pairs < 2 || s.pairs > 1000:
+		return nil, nil, errors.New("-pairs is 2 to 1000")
+	case s.windowTime < time.Second/2 || s.windowTime > 10*time.Second: // a stretch of two must end before goprof's own window
+		return nil, nil, errors.New("-window is 0.5s to 10s")
+	case s.peerWindow < time.Second || s.peerWindow > 20*time.Second: // sentry-go profiles for 30 s
+		return nil, nil, errors.New("-peer-window is 1s to 20s")
+	case s.firstVisit < time.Second || s.firstVisit > 25*time.Second:
+		return nil, nil, errors.New("-first is 1s to 25s")
 	}
 	rows, err := chooseRows(s.rows)
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := exec.Command(s.goprof, "--version").Output()
-	s.version = strings.TrimSpace(string(out))
-	s.load = readFile("/proc/loadavg")
 	return s, rows, err
 }
 
-// run gives the table; false when a row is missing or wrong.
-func run(ctx context.Context, s *settings, rows []row) (columns []*figures, ok bool) {
+// run measures rows, one after the other, and keeps each as soon as it is there; false when one is missing or wrong.
+func run(ctx context.Context, s *settings, rows []row) (ok bool) {
 	ok = true
 	for _, r := range rows {
 		if ctx.Err() != nil {
-			return columns, false
+			return false
 		}
-		fmt.Fprintf(os.Stderr, "bench: %s, %v\n", r.name, s.rowTime().Round(time.Second))
-		m, err := measure(ctx, s, r)
-		if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s, at most %v\n", r.name, s.rowTime)
+		if err := runRow(ctx, s, r); err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", r.name, err)
 			ok = false
-			continue
-		}
-		columns = append(columns, figuresOf(m, s))
-	}
-	return columns, ok
-}
-
-// writeResults keeps the report, if its figures are worth it.
-func writeResults(s *settings, columns []*figures, text string) error {
-	for _, f := range columns {
-		for _, d := range doubtsOf(f, s) {
-			if d.wrong || !s.writeNoisy {
-				return fmt.Errorf("%s is not written: %s: %s", s.results, f.row.name, d.text)
-			}
 		}
 	}
-	return os.WriteFile(s.results, []byte("# Results of `make bench`\n\nWritten by `test/bench/run -write`.\n\n```\n"+text+"```\n"), 0o666)
+	return ok
 }
 
-func bench() error {
+func runRow(ctx context.Context, s *settings, r row) error {
+	begun := time.Now()
+	m, err := measure(ctx, s, r)
+	if err != nil {
+		return err
+	}
+	kept := recordOf(m, s)
+	kept.Date, kept.Seconds = begun.UTC().Format("2006-01-02 15:04 UTC"), time.Since(begun).Seconds()
+	fmt.Print(rowText(kept), gatesTable([]*record{kept}), "\n")
+	for _, d := range kept.Doubts {
+		if d.Wrong {
+			return fmt.Errorf("is not kept: %s", d.Text)
+		}
+	}
+	if err := saveRecord(s.records, kept); err != nil {
+		return err
+	}
+	return publish(s.records, s.results)
+}
+
+func work() error {
 	s, rows, err := parseFlags()
 	if err != nil {
 		return err
 	}
+	if s.render {
+		return publish(s.records, s.results)
+	}
+	out, err := exec.Command(s.goprof, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s --version: %w", s.goprof, err)
+	}
+	s.version = strings.TrimSpace(string(out))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	undo, err := setNice(s.nice)
@@ -161,22 +202,8 @@ func bench() error {
 		return err
 	}
 	defer undo()
-	columns, ok := run(ctx, s, rows)
-	if len(columns) == 0 {
-		return errors.New("nothing was measured")
-	}
-	text := tableText(columns, s)
-	fmt.Print(text)
-	for _, f := range columns {
-		for _, d := range doubtsOf(f, s) {
-			ok = ok && !d.wrong
-		}
-	}
-	if !ok {
-		return errors.New("figures are missing or cannot be true")
-	}
-	if s.write || s.writeNoisy {
-		return writeResults(s, columns, text)
+	if !run(ctx, s, rows) {
+		return errors.New("rows are missing, or have figures that cannot be true")
 	}
 	return nil
 }
@@ -209,7 +236,7 @@ func setNice(nice int) (undo func(), err error) {
 func init() { runtime.LockOSThread() }
 
 func main() {
-	if err := bench(); err != nil {
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

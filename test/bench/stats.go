@@ -9,10 +9,12 @@ import (
 // one of order statistics: it takes no shape of the noise for granted. Below six figures there is none, and low and high are
 // the smallest and the largest.
 type spread struct {
-	median, low, high float64
-	n                 int
-	certain           bool // low and high are the 95 % interval
+	Median, Low, High float64
+	N                 int
+	Certain           bool // Low and High are the 95 % interval
 }
+
+func (s spread) halfWidth() float64 { return (s.High - s.Low) / 2 }
 
 func sorted(v []float64) []float64 {
 	s := append([]float64(nil), v...)
@@ -59,7 +61,7 @@ func medianRank(n int) int {
 func spreadOf(v []float64) spread {
 	s, n := sorted(v), len(v)
 	if n == 0 {
-		return spread{math.NaN(), math.NaN(), math.NaN(), 0, false}
+		return spread{}
 	}
 	if k := medianRank(n); k > 0 {
 		return spread{median(s), s[k-1], s[n-k], n, true}

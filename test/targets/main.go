@@ -15,7 +15,6 @@ import (
 	"sort"
 
 	"example.org/goprof/targets/badframes"
-	"example.org/goprof/targets/bench"
 	"example.org/goprof/targets/burst"
 	"example.org/goprof/targets/busy"
 	"example.org/goprof/targets/churn"
@@ -54,7 +53,6 @@ var still = []func(){names.Start, waitreasons.Start, labels.Start, badframes.Sta
 // targets by name. Files of their own add those that need cgo, amd64 or a newer Go.
 var targets = map[string]func(){
 	"badframes":   badframes.Main,
-	"bench":       bench.Main,
 	"burst":       burst.Main,
 	"busy":        busy.Main,
 	"churn":       churn.Main,
