@@ -53,10 +53,11 @@ struct g_slot {
 	uint64_t goid;			/* 0: not alive at the last look */
 	uint64_t fingerprint;		/* of the look that `stack` belongs to */
 	profile_id stack, state, labels;
-	bool known;			/* fingerprint, stack, state and labels belong together */
-	bool still;			/* while the fingerprint is equal nothing has changed */
-	bool captured;			/* its last observation came from a held thread */
-	bool system;			/* the runtime's own: left out */
+	bool known : 1;			/* fingerprint, stack, state and labels belong together */
+	bool still : 1;			/* while the fingerprint is equal nothing has changed */
+	bool captured : 1;		/* its last observation came from a held thread */
+	bool system : 1;		/* the runtime's own: left out */
+	uint8_t parks;			/* trackingSeq when its stack was read last */
 	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
 	uint8_t round;			/* number of the round that has read it last (gs.c) */
 	uint16_t turn;			/* lowest bits of the tick at which its stack was asked for last */
