@@ -11,6 +11,8 @@
 //	TRUTH queued   signals sent to a thread in epoll_pwait, the only place where it takes them: all arrive, with their
 //	               values, and each wait that one came to ends with EINTR, and no other does (wrong=0)
 //	TRUTH timer    a POSIX timer of 1 ms: its signals and their overruns are as many as were due (off by one at most)
+//	TRUTH cpu      the same by the thread's CPU clock and with SIGPROF, as Go's own profiles: off by a few, as the kernel
+//	               looks at that clock once in a scheduler tick
 //	TRUTH sigurg   sent to a thread one by one, each awaited: none is lost
 package cwaits
 
@@ -41,7 +43,7 @@ enum { TIMER_NS = 1000000, PATIENCE_MS = 2000 };
 struct told {
 	int64_t rounds, epoll_eintr, recv_eintr, timeouts, failed;
 	int64_t sent, handled, sent_sum, handled_sum, interrupted, wrong;
-	int64_t timer_signals, timer_got, timer_due;
+	int64_t timer_signals[2], timer_got[2], timer_due[2];
 	int64_t urg_sent, urg_lost;
 };
 
@@ -51,13 +53,15 @@ static volatile int64_t urg_here;	// handler's runs in the thread that is signal
 static __thread volatile int is_urged;
 static struct sigaction go_urg;
 
-static int64_t now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
+
+static int64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 // ---- two threads that wake each other ----
 
@@ -155,43 +159,57 @@ static void *sender(void *to)
 	return to;
 }
 
-// ---- a timer ----
+// ---- timers ----
 
-static volatile int64_t timer_got, timer_signals;
+// A timer of 1 ms for the thread that makes it.
+struct timing {
+	clockid_t clock;
+	int sig;
+	volatile int64_t signals, got;	// by the handler
+	int64_t told_got, told_due;
+};
+
+static struct timing timings[2] = { { CLOCK_MONOTONIC, TIMER }, { CLOCK_THREAD_CPUTIME_ID, SIGPROF } };
 
 static void on_timer(int sig, siginfo_t *info, void *context)
 {
-	(void)sig;
+	struct timing *tm = &timings[sig == SIGPROF];
+
 	(void)context;
-	timer_signals++;
-	timer_got += 1 + info->si_overrun;
+	tm->signals++;
+	tm->got += 1 + info->si_overrun;
+}
+
+static int start_timer(const struct timing *tm)
+{
+	const struct itimerspec every = { { 0, TIMER_NS }, { 0, TIMER_NS } };
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = tm->sig };
+	timer_t timer;
+
+	ev.sigev_notify_thread_id = (int)syscall(SYS_gettid);
+	return timer_create(tm->clock, &ev, &timer) || timer_settime(timer, 0, &every, NULL);
 }
 
 static void *timed(void *arg)
 {
-	const struct itimerspec every = { { 0, TIMER_NS }, { 0, TIMER_NS } };
-	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TIMER };
-	sigset_t mine, before;
-	timer_t timer;
-	int64_t begin;
+	struct timing *tm = arg;
+	int64_t begin = clock_ns(tm->clock);
+	sigset_t mine;
 
-	ev.sigev_notify_thread_id = (int)syscall(SYS_gettid);
 	sigemptyset(&mine);
-	sigaddset(&mine, TIMER);
-	pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
-	if (timer_create(CLOCK_MONOTONIC, &ev, &timer) || timer_settime(timer, 0, &every, NULL)) {
+	sigaddset(&mine, tm->sig);
+	if (start_timer(tm)) {
 		t.failed++;
 		return arg;
 	}
-	for (begin = now_ns();;) {
+	for (;;) {
+		pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
 		for (volatile int i = 0; i < 100000; i++)
 			;
 		// While it is blocked the count stands still, but for the one that is pending and what overran it.
-		pthread_sigmask(SIG_BLOCK, &mine, &before);
-		t.timer_signals = timer_signals;
-		t.timer_got = timer_got;
-		t.timer_due = (now_ns() - begin) / TIMER_NS;
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		pthread_sigmask(SIG_BLOCK, &mine, NULL);
+		tm->told_got = tm->got;
+		tm->told_due = (clock_ns(tm->clock) - begin) / TIMER_NS;
 	}
 	return arg;
 }
@@ -267,9 +285,9 @@ static void c_start(int waits, int signals, int timer, int urg)
 		handle(QUEUED, on_queued, NULL);
 		thread(sender, (void *)thread(signalled, NULL));
 	}
-	if (timer) {
-		handle(TIMER, on_timer, NULL);
-		thread(timed, NULL);
+	for (int i = 0; i < 2 && timer; i++) {
+		handle(timings[i].sig, on_timer, NULL);
+		thread(timed, &timings[i]);
 	}
 	if (urg) {
 		handle(SIGURG, on_urg, &go_urg);
@@ -280,7 +298,15 @@ static void c_start(int waits, int signals, int timer, int urg)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static struct told c_told(void) { return t; }
+static struct told c_told(void)
+{
+	for (int i = 0; i < 2; i++) {
+		t.timer_signals[i] = timings[i].signals;
+		t.timer_got[i] = timings[i].told_got;
+		t.timer_due[i] = timings[i].told_due;
+	}
+	return t;
+}
 */
 import "C"
 
@@ -304,7 +330,7 @@ func Main() {
 	dur := flag.Duration("dur", 8*time.Second, "run time")
 	waits := flag.Bool("waits", false, "two threads wake each other")
 	signals := flag.Bool("queued", false, "signals to a thread that waits")
-	timer := flag.Bool("timer", false, "a timer of a thread that spins")
+	timer := flag.Bool("timer", false, "timers of threads that spin")
 	urg := flag.Bool("sigurg", false, "SIGURG to a thread that spins")
 	flag.Parse()
 	C.c_start(number(*waits), number(*signals), number(*timer), number(*urg))
@@ -320,6 +346,8 @@ func tell(t C.struct_told) {
 		t.timeouts, t.failed)
 	fmt.Printf("TRUTH queued sent=%d handled=%d sent_sum=%d handled_sum=%d interrupted=%d wrong=%d\n", t.sent, t.handled, t.sent_sum,
 		t.handled_sum, t.interrupted, t.wrong)
-	fmt.Printf("TRUTH timer signals=%d got=%d due=%d\n", t.timer_signals, t.timer_got, t.timer_due)
+	for i, name := range []string{"timer", "cpu"} {
+		fmt.Printf("TRUTH %s signals=%d got=%d due=%d\n", name, t.timer_signals[i], t.timer_got[i], t.timer_due[i])
+	}
 	fmt.Printf("TRUTH sigurg sent=%d lost=%d\n", t.urg_sent, t.urg_lost)
 }
