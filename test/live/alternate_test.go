@@ -47,24 +47,29 @@ func alternating(t *testing.T, build string, d time.Duration, args ...string) *p
 // Shows: a goroutine that parks at two places in turn, at one for longer, is seen at each for as long as it was there,
 // though its header is the same at both but for a counter.
 func TestAlternatingSplit(t *testing.T) {
-	builds, d := eachVersion, lasting(20*time.Second, 5*time.Second)
+	builds, d := eachVersion, 20*time.Second
 	if !testing.Short() {
 		builds = append(append([]string{}, builds...), moreBuilds()...)
 	}
-	each(t, builds, false, func(t *testing.T, build string) {
-		for name, args := range map[string][]string{
-			"uneven":       nil,
-			"even":         {"-a", "5ms", "-b", "5ms"},
-			"tick's cycle": {"-a", "6.930693ms", "-b", "2.970297ms", "-jitter", "0"},
-			"slow":         {"-n", "200", "-a", "70ms", "-b", "30ms"},
-		} {
-			args := args
-			if testing.Short() && name == "even" {
-				continue
-			}
-			t.Run(name, func(t *testing.T) { alternating(t, build, d, args...) })
-		}
-	})
+	each(t, builds, false, func(t *testing.T, build string) { alternating(t, build, lasting(8*time.Second, 5*time.Second)) })
+	if testing.Short() {
+		return
+	}
+	for _, c := range []struct {
+		name string
+		d    time.Duration
+		args []string
+	}{
+		{"slow", d, []string{"-n", "200", "-a", "70ms", "-b", "30ms"}},
+		{"even", d, []string{"-a", "5ms", "-b", "5ms"}},
+		// The goroutines come to be in step with one another: what counts is the number of ticks.
+		{"as the ticks", 2 * d, []string{"-a", "6.930693ms", "-b", "2.970297ms", "-jitter", "0"}},
+	} {
+		c := c
+		t.Run(c.name, func(t *testing.T) {
+			each(t, eachVersion, false, func(t *testing.T, build string) { alternating(t, build, c.d, c.args...) })
+		})
+	}
 }
 
 // Shows: where each tick looks at some of the goroutines only, one that is on a CPU for a short time in each cycle has no
