@@ -42,6 +42,14 @@ func stormStack(stack []string) (path string, frames int, wrong string) {
 			if frames > 0 && i != last+1 {
 				return path, frames, "between the path and " + name + " stands something else"
 			}
+		case "halfway": // not counted; it stands between two frames of a path or above one
+			if last >= 0 && i != last+1 {
+				return path, frames, "between the path and halfway stands something else"
+			}
+			if last >= 0 {
+				last++
+				first++
+			}
 		case "wait", "rest":
 			ends[name] = true
 			if frames > 0 {
@@ -67,7 +75,10 @@ func stormStack(stack []string) (path string, frames int, wrong string) {
 func TestStormStack(t *testing.T) {
 	stack := func(end, root string, paths ...int) (v []string) {
 		v = append(v, "runtime.gopark", "runtime.chanrecv1", stormPkg+end)
-		for _, p := range paths {
+		for i, p := range paths {
+			if i == len(paths)/2 {
+				v = append(v, stormPkg+"halfway")
+			}
 			v = append(v, fmt.Sprintf("%sglob..func%d", stormPkg, p))
 		}
 		return append(v, stormPkg+root)
@@ -79,12 +90,13 @@ func TestStormStack(t *testing.T) {
 		return
 	}
 	for _, v := range [][]string{stack("wait", "worker", same(3, 12)...), stack("rest", "child", same(58, 12)...), stack("take", "worker"),
-		{"runtime.asyncPreempt", stormPkg + "init.func7", stormPkg + "init.func7", stormPkg + "worker"}, {"runtime.gopark", "main.main"}} {
+		{"runtime.asyncPreempt", stormPkg + "init.func7", stormPkg + "init.func7", stormPkg + "worker"}, {"runtime.gopark", "main.main"},
+		{stormPkg + "halfway", stormPkg + "init.func7", stormPkg + "worker"}} {
 		if _, _, wrong := stormStack(v); wrong != "" {
 			t.Errorf("%v: %s", v, wrong)
 		}
 	}
-	for i, v := range [][]string{stack("wait", "worker", append(same(3, 11), 4)...), stack("wait", "worker", same(3, 11)...),
+	for i, v := range [][]string{stack("wait", "worker", append(same(3, 6), same(4, 6)...)...), stack("wait", "worker", append(same(3, 11), 4)...), stack("wait", "worker", same(3, 11)...),
 		stack("wait", "child", same(3, 12)...), stack("rest", "worker", same(3, 12)...), stack("wait", "worker"), stack("other", "worker", same(1, 13)...),
 		stack("wait", "other", same(1, 12)...), append(stack("wait", "worker", same(3, 12)...), stormPkg+"child"),
 		{stormPkg + "init.func7", stormPkg + "wait", stormPkg + "init.func7", stormPkg + "worker"}} {
@@ -139,6 +151,8 @@ var stormKinds = []struct {
 }{
 	{"storm", []string{"-rings", "4", "-size", "50"}},
 	{"rests", []string{"-rings", "20", "-size", "10", "-rest", "30ms"}},
+	{"works", []string{"-rings", "4", "-size", "12", "-spin", "5000", "-spawners", "1"}},
+	{"calls", []string{"-rings", "4", "-size", "12", "-calls", "-spin", "2000"}},
 	{"churn", []string{"-rings", "15", "-size", "2", "-spawners", "8"}},
 }
 
