@@ -99,7 +99,7 @@ $(B)/test/%.o: private extra = -Itest
 
 # ---- targets ---------------------------------------------------------------------------------
 
-.PHONY: all check check-layers check-unit bench fuzz install clean help FORCE
+.PHONY: all check check-layers check-unit bench soak fuzz install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -121,6 +121,10 @@ check-unit: $(unit_run)
 #> bench        the measurements
 bench: all
 	$(Q)if [ -x test/bench/run ]; then O=$(B) test/bench/run; else echo 'no test/bench/run here' >&2; exit 1; fi
+
+#> soak         storms of goroutines, ten million stacks read (SOAK_READS=N: so many)
+soak: all
+	$(Q)O=$(B) scripts/soak
 
 #> fuzz         each fuzzer for FUZZ_SECONDS (needs clang and libclang-rt-dev)
 fuzz_bin := $(patsubst test/fuzz/%.c,$(O)/fuzz/%,$(wildcard test/fuzz/*.c))

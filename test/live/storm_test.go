@@ -198,6 +198,10 @@ func stormUntil(t testing.TB, build string, args []string, reads float64, length
 	if s.torn == 0 {
 		t.Error("not one goroutine ran while it was read: nothing shown")
 	}
+	// A single one of few may be chance.
+	if s.misses > 1 && percent > 0.01 {
+		t.Errorf("%.0f of %.0f audits found that a goroutine had run: %.4f %% of all looks", s.misses, s.audits, percent)
+	}
 	return s
 }
 
@@ -208,8 +212,9 @@ func progress(format string, args ...interface{}) {
 	}
 }
 
-// Shows: of stacks that are read while their goroutines run, none is one that never was. 58 legal ones, which differ in
-// the middle alone.
+// Shows: of stacks that are read while their goroutines run, none is one that never was: there are 58 legal ones, which
+// differ in the middle alone. And the header of a goroutine tells whether it has run: of all looks not one in ten
+// thousand takes one for unchanged that is not.
 func TestStorm(t *testing.T) {
 	builds := eachVersion
 	if !testing.Short() {
@@ -219,7 +224,7 @@ func TestStorm(t *testing.T) {
 		for _, kind := range stormKinds {
 			kind := kind
 			t.Run(kind.name, func(t *testing.T) {
-				s := stormUntil(t, build, kind.args, 35000, 2*time.Second)
+				s := stormUntil(t, build, kind.args, 25000, 2*time.Second)
 				if kind.name == "churn" && !(s.never > 0.5*s.made && s.never <= s.made) {
 					t.Errorf("%.0f goroutines were made, %.0f of them said never to have been seen", s.made, s.never)
 				}
@@ -228,8 +233,7 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// Shows: the same for as many stacks as GOPROF_SOAK says (make soak: ten million), and that the header of a goroutine
-// tells when it has run: of all looks not one in ten thousand takes one for unchanged that is not.
+// Shows: the same for as many stacks as GOPROF_SOAK says (make soak: ten million).
 func TestSoak(t *testing.T) {
 	reads, _ := strconv.ParseFloat(os.Getenv("GOPROF_SOAK"), 64)
 	if reads <= 0 {
@@ -245,9 +249,6 @@ func TestSoak(t *testing.T) {
 				missed, percent := s.missed()
 				progress("%s %s: %.0f read, %.0f torn and read again, %.0f impossible; %.0f of %.0f audits wrong: about %.0f missed, %.4f %%",
 					build, kind.name, s.reads, s.torn, s.impossible, s.misses, s.audits, missed, percent)
-				if s.misses > 1 && percent > 0.01 {
-					t.Errorf("%.0f of %.0f audits found a goroutine changed: %.4f %% of all looks", s.misses, s.audits, percent)
-				}
 			})
 		}
 	})
