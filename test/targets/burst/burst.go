@@ -62,13 +62,13 @@ type config struct {
 	end             time.Time
 }
 
-// part is one half of a burst.
-func part(f func(int) uint64, steps float64, ns *int64) {
-	if steps < 1 {
+// part is what f has of a burst.
+func part(f func(int) uint64, share, steps float64, ns *int64) {
+	if share == 0 {
 		return
 	}
 	begin := oracle.ThreadCPU()
-	f(int(steps))
+	f(int(share * steps))
 	*ns += oracle.ThreadCPU() - begin
 }
 
@@ -82,8 +82,8 @@ func work(c config, r oracle.Rand, t *tally) {
 		} else if !c.fixed {
 			a = 0
 		}
-		part(hotA, a*n, &t.hotA)
-		part(hotB, (1-a)*n, &t.hotB)
+		part(hotA, a, n, &t.hotA)
+		part(hotB, 1-a, n, &t.hotB)
 		if c.period > 0 {
 			next = next.Add(c.period)
 			time.Sleep(time.Until(next))
