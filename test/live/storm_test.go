@@ -233,6 +233,28 @@ func TestStorm(t *testing.T) {
 	})
 }
 
+// Shows: the same before Go 1.17, whose runtime does not count parks: there an equal header is no reason to believe
+// anything. (A full run has it in TestStorm and TestAlternatingSplit, too.)
+func TestWithoutCounter(t *testing.T) {
+	version := ""
+	for _, v := range matrixVersions(t) {
+		if minorOf(v) < 17 {
+			version = v
+			break
+		}
+	}
+	if version == "" {
+		t.Skip("no Go before 1.17 can be had")
+	}
+	buildMatrix(t, version, []string{"plain"})
+	alternating(t, version+"-plain", 4*time.Second)
+	for _, kind := range stormKinds {
+		if kind.name == "works" || kind.name == "calls" {
+			stormUntil(t, version+"-plain", kind.args, 25000, 2*time.Second)
+		}
+	}
+}
+
 // Shows: the same for as many stacks as GOPROF_SOAK says (make soak: ten million).
 func TestSoak(t *testing.T) {
 	reads, _ := strconv.ParseFloat(os.Getenv("GOPROF_SOAK"), 64)
