@@ -101,7 +101,7 @@ $(B)/test/%.o: private extra = -Itest
 
 # ---- targets ---------------------------------------------------------------------------------
 
-.PHONY: all check check-layers check-unit bench fuzz install clean help FORCE
+.PHONY: all check check-layers check-unit bench soak fuzz install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -123,6 +123,10 @@ check-unit: $(unit_run)
 #> bench        the measurements: test/bench/RESULTS.md, or the rows of it that ROW names
 bench: all
 	$(Q)O=$(B) ROW='$(ROW)' test/bench/run
+
+#> soak         storms of goroutines, ten million stacks read (SOAK_READS=N: so many)
+soak: all
+	$(Q)O=$(B) scripts/soak
 
 #> fuzz         each fuzzer for FUZZ_SECONDS (needs clang and libclang-rt-dev)
 fuzz_bin := $(patsubst test/fuzz/%.c,$(O)/fuzz/%,$(wildcard test/fuzz/*.c))

@@ -30,6 +30,7 @@ struct label_set {
 enum {
 	LABEL_SETS_MAX = 64 * 1024,	/* cached; then the cache starts anew */
 	STACKS_MAX = 1 << 20,
+	FIRST_REASON = 128,		/* number of the first wait reason among states */
 };
 
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
@@ -246,10 +247,11 @@ struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret
 
 /* ---- states ---- */
 
-struct error *intern_state(struct intern *in, const struct g_look *g, uint16_t *ret)
+struct error *intern_state(struct intern *in, const struct g_look *g, uint8_t *ret)
 {
-	bool waits = g->status == G_WAITING || g->status == G_LEAKED;
-	uint16_t state = waits ? 256u + g->waitreason : g->status & 0xff;
+	/* There are some ten states and some fifty reasons; others are no more than the state. */
+	bool waits = (g->status == G_WAITING || g->status == G_LEAKED) && g->waitreason < FIRST_REASON;
+	uint8_t state = (uint8_t)(waits ? (uint32_t)FIRST_REASON + g->waitreason : g->status % FIRST_REASON);
 	const char *text = NULL;
 
 	*ret = state;
@@ -262,7 +264,7 @@ struct error *intern_state(struct intern *in, const struct g_look *g, uint16_t *
 	return intern_text(in, text, &in->state_ids[state]);
 }
 
-profile_id intern_state_id(const struct intern *in, uint16_t state)
+profile_id intern_state_id(const struct intern *in, uint8_t state)
 {
 	return in->state_ids[state];
 }

@@ -96,7 +96,7 @@ static struct error *adopt_orphans(struct sampler *s)
 		if (!slot || slot->goid != s->orphans[i].goid || slot->captured)
 			continue;
 		slot->captured = slot->told = true;
-		slot->captured_tick = (uint16_t)(s->tick - 1);
+		slot->captured_tick = tick_mark(s->tick - 1);
 		err = g_list_add(&s->ran, slot->addr);
 	}
 	return err;
@@ -160,7 +160,7 @@ struct error *rotation_resume(struct sampler *s)
 		struct g_slot *slot = gs_slot(&s->gs, left.v[i]);
 
 		/* If it is its turn just now, its stack will tell. */
-		if (slot && slot->captured && slot->captured_tick != (uint16_t)s->tick && slot->turn != (uint16_t)s->tick)
+		if (slot && slot->captured && slot->captured_tick != tick_mark(s->tick) && slot->turn != tick_mark(s->tick))
 			err = gs_read_one(slot, &s->reader, see_left, s);
 	}
 	s->ran = s->running;
@@ -188,7 +188,7 @@ struct error *rotation_put_off(struct sampler *s)
 		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
 
 		changed += slot->known;			/* else it is its first look that has to wait */
-		slot->turn = (uint16_t)(s->tick - 1);	/* it did not come */
+		slot->turn = tick_mark(s->tick - 1);	/* it did not come */
 		slot->still = false;			/* what has changed is not known */
 		err = see_put_off(s, &s->jobs[i]);
 	}

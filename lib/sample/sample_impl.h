@@ -53,17 +53,26 @@ struct g_slot {
 	uint64_t goid;			/* 0: not alive at the last look */
 	uint64_t fingerprint;		/* of the look that `stack` belongs to */
 	profile_id stack, labels;
-	uint16_t state;			/* as intern_state numbers them */
-	uint16_t turn;			/* lowest bits of the tick at which its stack was asked for last */
-	uint16_t captured_tick;		/* lowest bits of the tick of that capture */
-	uint8_t round;			/* number of the round that has read it last (gs.c) */
-	uint8_t hot : 2;		/* looks for which an unchanged fingerprint is not believed */
+	uint8_t state;			/* as intern_state numbers them */
+	uint8_t hot : 7;		/* looks for which an unchanged fingerprint is not believed */
 	bool known : 1;			/* fingerprint, stack, state and labels belong together */
+	uint8_t round;			/* number of the round that has read it last (gs.c) */
+	uint8_t parks;			/* trackingSeq when its stack was read last */
+	uint32_t turn : 14;		/* tick_mark of the tick at which its stack was asked for last */
+	uint32_t captured_tick : 14;	/* tick_mark of the tick of that capture */
 	bool still : 1;			/* while the fingerprint is equal nothing has changed */
 	bool captured : 1;		/* its last observation came from a held thread */
 	bool system : 1;		/* the runtime's own: left out */
 	bool told : 1;			/* the store has heard of it */
 };
+
+_Static_assert(sizeof(struct g_slot) == 40, "no holes");
+
+/* As much of a tick's number as a slot has room for: tells it from those of the last minutes. */
+static inline uint32_t tick_mark(uint32_t tick)
+{
+	return tick & ((1u << 14) - 1);
+}
 
 struct g_range;		/* neighbouring g structs that are read as one span */
 
@@ -356,7 +365,7 @@ struct intern {
 	uint32_t n_sets, cap_sets;
 	struct map64 system;		/* startpc -> 0, 1, or 2: it depends */
 	struct audit audit;
-	profile_id state_ids[512];	/* by number, from status and wait reason; 0: not asked yet */
+	profile_id state_ids[256];	/* by number, from status and wait reason; 0: not asked yet */
 	struct go_labels *scratch;
 	profile_id *frame_scratch;
 	uint32_t cap_scratch;
@@ -372,8 +381,8 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 /* A stack of one pseudo frame ("[moved while it was read]"). */
 struct error *intern_pseudo(struct intern *in, const char *name, profile_id *ret);
 /* What a goroutine does has a small number, and a text for it in the store. */
-struct error *intern_state(struct intern *in, const struct g_look *g, uint16_t *ret);
-profile_id intern_state_id(const struct intern *in, uint16_t state);
+struct error *intern_state(struct intern *in, const struct g_look *g, uint8_t *ret);
+profile_id intern_state_id(const struct intern *in, uint8_t state);
 /*
  * The label set at g.labels as it is now; whether the goroutine still holds it is the caller's
  * question. Looked at once per tick (`tick`, from 1) at most.

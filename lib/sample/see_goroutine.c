@@ -3,16 +3,19 @@
  * one has run since its last look; only then, or while it is hot, its stack is read.
  *
  * Hot: a counter of 8 bits wraps, so an equal fingerprint proves nothing right after a change, nor of a
- * goroutine that is new. For a few looks more the stack is read all the same. An audit of a few unchanged ones finds those
- * that park in lockstep with the ticks; they stay hot for ever.
+ * goroutine that is new. For a few looks more the stack is read all the same; for many more if the counter was
+ * seen to leap: such a goroutine rests when it gets no core, and comes round in one look when it goes on. An
+ * audit of a few unchanged ones finds those that park in lockstep with the ticks; they stay hot for ever.
  */
 #include "base/array.h"
 #include "sample/sampler_impl.h"
 
 enum {
 	HOT_LOOKS = 2,		/* looks after a change for which a fingerprint is not believed */
+	BUSY_LOOKS = 100,	/* the same of one that parks so often that the counter may come round */
+	BUSY_PARKS = 64,	/* between two looks */
 	AUDIT_SHARE = 128,	/* one in so many believed fingerprints is checked against the stack */
-	FOREVER_HOT = 3,	/* an audit found it changed: never believed again */
+	FOREVER_HOT = 127,	/* an audit found it changed: never believed again */
 };
 
 uint64_t sampler_random(struct sampler *s)
@@ -29,9 +32,15 @@ static struct error *add_job(struct sampler *s, struct g_slot *slot, const struc
 
 	if (err)
 		return err;
-	slot->turn = (uint16_t)s->tick;
+	slot->turn = tick_mark(s->tick);
 	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
 	return NULL;
+}
+
+static void keep_hot(struct g_slot *slot, uint8_t looks)
+{
+	if (slot->hot < looks)
+		slot->hot = looks;
 }
 
 /* The slot's goroutine is no more (dead, or its struct has another goid now). */
@@ -57,6 +66,7 @@ struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_
 {
 	slot_clear(s, slot, look->t_before);
 	slot->goid = look->goid;
+	slot->parks = look->trackingseq;
 	births_seen(s, look->goid);
 	slot->hot = first_heat(s);
 	slot->system = !s->options.system && intern_is_system(&s->intern, look);
@@ -130,7 +140,7 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 }
 
 static struct error *observe(struct sampler *s, struct g_slot *slot, const struct g_look *look,
-			     profile_id stack, uint16_t state, profile_id labels)
+			     profile_id stack, uint8_t state, profile_id labels)
 {
 	const struct profile_observation o = {
 		.key = look->goid, .stack = stack, .state = intern_state_id(&s->intern, state), .labels = labels,
@@ -171,11 +181,11 @@ void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
 static struct error *see_moving(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
 	profile_id stack = s->moved;
-	uint16_t state;
+	uint8_t state;
 	struct error *err;
 
 	slot->known = slot->still = false;
-	slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
+	keep_hot(slot, HOT_LOOKS);
 	/* It goes on where it was last seen, and is asked again at the next tick. */
 	if (look->status == G_COPYSTACK || (look->status == G_RUNNING && slot->captured))
 		return slot->captured ? g_list_add(&s->ran, slot->addr) : NULL;
@@ -190,7 +200,7 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 /* Alive, but its stack is not known: its time is told without it. */
 static struct error *see_unread(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
-	uint16_t state;
+	uint8_t state;
 	struct error *err = intern_state(&s->intern, look, &state);
 
 	return err ? err : observe(s, slot, look, s->unread, state, PROFILE_LABELS_UNKNOWN);
@@ -215,8 +225,7 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 		return see_changed(s, slot, &look);
 	if (look.status == G_RUNNING)	/* on no CPU just now: it goes on where it was last seen */
 		return g_list_add(&s->running, slot->addr);
-	if (slot->hot != FOREVER_HOT)
-		slot->hot = HOT_LOOKS;	/* it has run: an equal fingerprint is chance */
+	keep_hot(slot, HOT_LOOKS);	/* it has run: an equal fingerprint is chance */
 	if (!slot->known)
 		return see_unread(s, slot, &look);
 	return observe(s, slot, &look, slot->stack, slot->state, slot->labels);
@@ -235,7 +244,7 @@ static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_lo
 			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);
 		slot->hot = FOREVER_HOT;
 	} else if (!same_stack || !same_print) {
-		slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
+		keep_hot(slot, (uint8_t)(look->trackingseq - slot->parks) >= BUSY_PARKS ? BUSY_LOOKS : HOT_LOOKS);
 	} else if (slot->hot && slot->hot != FOREVER_HOT) {
 		slot->hot--;
 	}
@@ -248,7 +257,7 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 	struct g_slot *slot = &s->gs.slots[res->job->owner];
 	struct g_look look = res->job->look;
 	profile_id stack, labels;
-	uint16_t state;
+	uint8_t state;
 	struct error *err;
 
 	profile_health_add(s->profile, HEALTH_G_TORN, res->retried);
@@ -269,6 +278,7 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, labels == PROFILE_LABELS_UNKNOWN);
 	judge_heat(s, slot, &look, stack);
 	slot->fingerprint = look.fingerprint;
+	slot->parks = look.trackingseq;
 	slot->stack = stack;
 	slot->state = state;
 	slot->labels = labels;

@@ -26,7 +26,7 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 {
 	const char *doing = g ? "gc" : has_m ? "scheduler" : s->reader.goroutines ? "non-Go" : "running";
 	enum thread_kind kind = has_m ? THREAD_GO : s->reader.goroutines ? THREAD_NON_GO : THREAD_UNKNOWN;
-	uint16_t state;
+	uint8_t state;
 	struct error *err;
 
 	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
@@ -124,10 +124,10 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	if (slot->goid != g->goid)
 		err = slot_begin(s, slot, g);
 	/* It may be on the list that it would go to. */
-	listed = slot->captured && (look->late || slot->captured_tick == (uint16_t)s->tick);
+	listed = slot->captured && (look->late || slot->captured_tick == tick_mark(s->tick));
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = slot->told = true;
-	slot->captured_tick = (uint16_t)tick_of(s, look);
+	slot->captured_tick = tick_mark(tick_of(s, look));
 	return err || listed ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
 }
 
@@ -191,7 +191,7 @@ void drop_captured_jobs(struct sampler *s)
 	for (uint32_t i = 0; i < s->n_jobs; i++) {
 		const struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
 
-		if (slot->captured_tick != (uint16_t)s->tick || !slot->captured)
+		if (slot->captured_tick != tick_mark(s->tick) || !slot->captured)
 			s->jobs[kept++] = s->jobs[i];
 	}
 	s->n_jobs = kept;

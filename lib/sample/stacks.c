@@ -12,7 +12,8 @@
  * coroutine that hands over to another, which never moves it; before 1.17 there is none. So there the
  * stack is read twice, both readings must walk to the same frames, and these must follow from calls: a
  * goroutine that stands in one place whenever it is off the CPU, and runs in another, gives the same
- * impossible stack twice.
+ * impossible stack twice. The headers around the first reading say that it did not run then: one after both
+ * is not enough, as it may run through both, half of its memory new and half of it old, and wait again.
  *
  * Read in small batches: the longer a batch, the more goroutines move under it. A long stack is
  * read by itself.
@@ -53,7 +54,7 @@ struct piece {
 	const struct stack_job *job;
 	struct unwind_start start;
 	uint32_t len;			/* of the used part of its stack */
-	bool counted;			/* the counter may prove something: `before` and `after` are read */
+	bool counted;			/* the counter may prove something */
 	bool twice;			/* there is a second reading, for when it proves nothing */
 	bool confirm;			/* other readings follow the first: `last` is read */
 	struct header before, after;	/* right before and behind the first reading */
@@ -226,11 +227,9 @@ static struct error *read_first(struct stack_reader *sr, const struct reader *r)
 	for (uint32_t i = 0; i < sr->n; i++) {
 		struct piece *p = &sr->pieces[i];
 
-		if (p->counted)
-			add_header(&b, r, p, &p->before);
+		add_header(&b, r, p, &p->before);
 		add_reading(&b, p, &p->first);
-		if (p->counted)
-			add_header(&b, r, p, &p->after);
+		add_header(&b, r, p, &p->after);
 	}
 	err = read_spans(&b, r);
 	sr->first_ns = reader_now(r) - begin;
@@ -309,7 +308,7 @@ static void accept_stack(const struct walked *w, struct stack_result *res)
 
 static bool headers_hold(const struct reader *r, const struct piece *p)
 {
-	return (!p->counted || (header_holds(r, p->job, &p->before) && header_holds(r, p->job, &p->after))) &&
+	return header_holds(r, p->job, &p->before) && header_holds(r, p->job, &p->after) &&
 	       (!p->confirm || header_holds(r, p->job, &p->last));
 }
 

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"sort"
 
+	"example.org/goprof/targets/alternate"
 	"example.org/goprof/targets/badframes"
 	"example.org/goprof/targets/burst"
 	"example.org/goprof/targets/busy"
@@ -40,6 +41,7 @@ import (
 	"example.org/goprof/targets/signals"
 	"example.org/goprof/targets/sigpanic"
 	"example.org/goprof/targets/status"
+	"example.org/goprof/targets/storm"
 	"example.org/goprof/targets/switches"
 	"example.org/goprof/targets/threads"
 	"example.org/goprof/targets/tracefn"
@@ -52,6 +54,7 @@ var still = []func(){names.Start, waitreasons.Start, labels.Start, badframes.Sta
 
 // targets by name. Files of their own add those that need cgo, amd64 or a newer Go.
 var targets = map[string]func(){
+	"alternate":   alternate.Main,
 	"badframes":   badframes.Main,
 	"burst":       burst.Main,
 	"busy":        busy.Main,
@@ -79,6 +82,7 @@ var targets = map[string]func(){
 	"short":       short.Main,
 	"signals":     signals.Main,
 	"sigpanic":    sigpanic.Main,
+	"storm":       storm.Main,
 	"switches":    switches.Main,
 	"threads":     threads.Main,
 	"tracefn":     tracefn.Main,

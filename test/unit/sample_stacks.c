@@ -51,6 +51,7 @@ struct world {
 	uint8_t seq;
 	uint64_t lost_ns;		/* the reader was off its CPU for so long meanwhile */
 	unsigned int lost_at_header;	/* or for a millisecond when it read the header for the nth time */
+	unsigned int runs_through;	/* it runs now, and until its stack has been read so often; then it waits again */
 	gaddr_t hi;
 };
 
@@ -147,7 +148,11 @@ static void run_meanwhile(void *ctx, struct target *t, const struct span *s)
 	(void)t;
 	if (s->addr == G_ADDR && w->lost_at_header && !--w->lost_at_header)
 		now += NSEC_PER_MSEC;
-	if (s->addr < SP || s->addr >= STACK_HI || !w->changes)
+	if (s->addr < SP || s->addr >= STACK_HI)
+		return;
+	if (w->runs_through && !--w->runs_through)
+		put_g(w, G_SYSCALL);
+	if (!w->changes)
 		return;
 	w->changes--;
 	now += w->lost_ns;
@@ -179,6 +184,8 @@ static void read_one(struct world *w)
 	g_parse(w->reader.layout, G_ADDR, bytes, &job.look);
 	job.look.t_before = reader_now(&w->reader);
 	job.look.t_after = job.look.t_before;
+	if (w->runs_through)
+		put_g(w, G_RUNNING);
 	target_fake_on_read(w->target, run_meanwhile, w);
 	assert_null(stack_reader_run(w->stacks, &w->reader, &job, 1, NULL, keep, w));
 	assert_int_equal(w->results, 1);
@@ -261,6 +268,23 @@ static void system_call_that_moved_is_caught(void **state)
 	w->change_stack = true;
 	read_one(w);
 	assert_int_equal(w->outcome, STACK_MOVED);
+}
+
+/* Both readings find the same while it runs, half of its stack old; then it waits again, its header as it was. */
+static void one_that_runs_through_both_readings_is_caught(void **state)
+{
+	struct world *w = *state;
+
+	put_g(w, G_SYSCALL);
+	w->runs_through = 2;
+	read_one(w);
+	assert_stack(w, "main.middle");
+	assert_true(w->retried);
+	w->reader.rt->caps &= ~(uint32_t)GO_CAP_TRACKINGSEQ;
+	w->results = 0;
+	w->runs_through = 2;
+	read_one(w);
+	assert_true(w->retried);
 }
 
 /* Stopped at one place whenever its header is read, and at another whenever its stack is. */
@@ -408,6 +432,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(system_call_with_equal_readings_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(system_call_that_moved_is_caught, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_counter_only_equal_readings_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_that_runs_through_both_readings_is_caught, setup, teardown),
 		cmocka_unit_test_setup_teardown(system_call_twice_equal_but_impossible, setup, teardown),
 		cmocka_unit_test_setup_teardown(counter_that_came_round_proves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_that_stands_still_is_read_by_a_slow_reader, setup, teardown),

@@ -252,7 +252,7 @@ static struct g_slot *slot_of(struct scene *x, int i)
 
 static bool has_turn(struct scene *x, int i)
 {
-	return slot_of(x, i)->turn == (uint16_t)x->s.tick;
+	return slot_of(x, i)->turn == tick_mark(x->s.tick);
 }
 
 static struct window *close_window(struct scene *x)
@@ -424,6 +424,33 @@ static void one_that_was_put_off_goes_back(void **state)
 	assert_elsewhere(x, ONE, 20);
 }
 
+/* It parks so many times between two looks; then 150 find it at rest. How many of those read its stack? */
+static uint32_t looks_after(struct scene *x, int i, uint8_t parks)
+{
+	uint32_t before;
+
+	put(x, g_at(i), GO_G_TRACKINGSEQ, (uint8_t)(slot_of(x, i)->parks + parks));
+	sample(x, -1);
+	before = x->stacks_read[i];
+	for (int look = 0; look < 150; look++)
+		sample(x, -1);
+	return x->stacks_read[i] - before;
+}
+
+/* An audit may come in besides. */
+static void one_that_parks_often_is_not_soon_believed(void **state)
+{
+	struct scene *x = *state;
+
+	x->budget.headers = N;
+	for (int i = 0; i < 5; i++)
+		sample(x, -1);
+	assert_in_range(looks_after(x, ONE, 1), 2, 8);
+	assert_in_range(looks_after(x, ONE, 63), 2, 8);
+	assert_in_range(looks_after(x, ONE, 64), 100, 106);
+	assert_in_range(looks_after(x, ONE, 200), 100, 106);
+}
+
 /* A held thread tells of it before allgs does: then it has its turn at once, and one stack is read. */
 static void one_that_only_a_thread_knew_is_read_once(void **state)
 {
@@ -500,6 +527,7 @@ int main(void)
 		T(one_that_runs_at_its_turn_goes_back_later),
 		T(late_look_lasts_no_longer),
 		T(one_that_was_put_off_goes_back),
+		T(one_that_parks_often_is_not_soon_believed),
 		T(one_that_only_a_thread_knew_is_read_once),
 		T(one_that_only_a_thread_knew_goes_back),
 		T(one_that_has_no_turn_yet_is_told),

@@ -26,13 +26,15 @@ var cpu [3]int64
 
 func work() {
 	runtime.LockOSThread()
+	r := oracle.Rand(1)
 	for {
+		unit := uint64(r.Vary(2e6, 0.4)) // no sampler falls into step
 		t := oracle.ThreadCPU()
-		leaf(50e6)
+		leaf(5 * unit)
 		u := oracle.ThreadCPU()
-		framed(30e6)
+		framed(3 * unit)
 		v := oracle.ThreadCPU()
-		pushes(5e6)
+		pushes(unit / 2)
 		w := oracle.ThreadCPU()
 		atomic.AddInt64(&cpu[0], u-t)
 		atomic.AddInt64(&cpu[1], v-u)

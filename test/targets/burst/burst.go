@@ -2,7 +2,7 @@
 // while they happen to run, gets wrong.
 //
 // Right answer: the CPU split between burst.hotA and burst.hotB (70 : 30 by default, each through burst.spin, called by
-// burst.work) and the CPU totals of the TRUTH line. threads_ms is the whole CPU time of the burst threads, process_ms
+// burst.work; with -fixed both within each burst, hotA first) and the CPU totals of the TRUTH line. threads_ms is the whole CPU time of the burst threads, process_ms
 // that of the process, over the same time.
 package burst
 
@@ -54,29 +54,43 @@ func speed() float64 {
 }
 
 type config struct {
-	on, off time.Duration
-	jitter  float64
-	partA   float64
-	speed   float64
-	end     time.Time
+	on, off, period time.Duration
+	jitter          float64
+	partA           float64
+	fixed           bool
+	speed           float64
+	end             time.Time
+}
+
+// part is what f has of a burst.
+func part(f func(int) uint64, share, steps float64, ns *int64) {
+	if share == 0 {
+		return
+	}
+	begin := oracle.ThreadCPU()
+	f(int(share * steps))
+	*ns += oracle.ThreadCPU() - begin
 }
 
 func work(c config, r oracle.Rand, t *tally) {
 	runtime.LockOSThread()
 	first := oracle.ThreadCPU()
-	for time.Now().Before(c.end) {
-		n := int(r.Vary(float64(c.on)*c.speed, c.jitter))
-		a := r.Float() < c.partA
-		begin := oracle.ThreadCPU()
-		if a {
-			hotA(n)
-			t.hotA += oracle.ThreadCPU() - begin
-		} else {
-			hotB(n)
-			t.hotB += oracle.ThreadCPU() - begin
+	for next := time.Now(); next.Before(c.end); t.bursts++ {
+		n, a := r.Vary(float64(c.on)*c.speed, c.jitter), c.partA
+		if !c.fixed && r.Float() < a {
+			a = 1
+		} else if !c.fixed {
+			a = 0
 		}
-		t.bursts++
-		time.Sleep(time.Duration(r.Vary(float64(c.off), c.jitter)))
+		part(hotA, a, n, &t.hotA)
+		part(hotB, 1-a, n, &t.hotB)
+		if c.period > 0 {
+			next = next.Add(c.period)
+			time.Sleep(time.Until(next))
+		} else {
+			time.Sleep(time.Duration(r.Vary(float64(c.off), c.jitter)))
+			next = time.Now()
+		}
 	}
 	t.thread = oracle.ThreadCPU() - first
 }
@@ -87,12 +101,14 @@ func Main() {
 	dur := flag.Duration("dur", 30*time.Second, "run time")
 	on := flag.Duration("on", time.Millisecond, "CPU time of a burst")
 	off := flag.Duration("off", 9*time.Millisecond, "sleep between bursts")
+	period := flag.Duration("period", 0, "time from the start of a burst to that of the next, instead of -off")
+	fixed := flag.Bool("fixed", false, "each burst is hotA and then hotB: where it stands is a matter of its phase")
 	jitter := flag.Float64("jitter", 0, "vary both by this part, e.g. 0.4")
 	partA := flag.Float64("a", 0.7, "part of the bursts spent in hotA")
 	seed := flag.Uint64("seed", 1, "seed")
 	flag.Parse()
 
-	c := config{*on, *off, *jitter, *partA, speed(), time.Now().Add(*dur)}
+	c := config{*on, *off, *period, *jitter, *partA, *fixed, speed(), time.Now().Add(*dur)}
 	oracle.Start()
 	process := oracle.ProcessCPU()
 	tallies := make([]tally, *threads)
@@ -101,7 +117,11 @@ func Main() {
 		wg.Add(1)
 		go func(i int) {
 			defer wg.Done()
-			time.Sleep(time.Duration(i) * (*on + *off) / time.Duration(*threads)) // spread over the cycle
+			cycle := *on + *off
+			if *period > 0 {
+				cycle = *period
+			}
+			time.Sleep(time.Duration(i) * cycle / time.Duration(*threads)) // spread over the cycle
 			work(c, oracle.Rand(*seed*1000+uint64(i)), &tallies[i])
 		}(i)
 	}
