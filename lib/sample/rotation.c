@@ -6,7 +6,8 @@
  * changed is *not* looked at again sooner: what it does for a tick would then be weighed with a tick,
  * and seen only in one turn of many; a place where a goroutine stays for one tick in a hundred would
  * have a tenth of its time at ten ticks per turn. For the same reason it is chance that decides whose
- * stacks are put off when more have changed than there is time for.
+ * stacks are put off when more have changed than there is time for: each has the same chance of a place among
+ * those that are read, wherever it stands in the pass (reservoir sampling).
  *
  * Threads on a CPU are all looked at, at every tick. A goroutine that has left its thread goes back to
  * what its last turn saw: what it does right after it ran is no fair sample of what it does. One that had
@@ -169,30 +170,74 @@ struct error *rotation_resume(struct sampler *s)
 	return err;
 }
 
-struct error *rotation_put_off(struct sampler *s)
+/* ---- whose stacks are read ---- */
+
+uint32_t rotation_place(struct sampler *s)
 {
-	uint32_t most = s->budget.stacks, changed = 0;
+	uint32_t at = s->n_jobs;
+
+	s->n_wanted++;
+	if (at >= s->budget.stacks)
+		at = (uint32_t)(sampler_random(s) % s->n_wanted);
+	s->put_off |= s->n_wanted > s->budget.stacks;
+	return at <= s->n_jobs && at < s->budget.stacks ? at : ROTATION_NO_PLACE;
+}
+
+/* Its turn comes again, with what it looks like then. */
+static struct error *put_off(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+{
+	struct error *err;
+
+	profile_health_add(s->profile, HEALTH_G_PUT_OFF, slot->known);	/* else its first look has to wait */
+	slot->turn = tick_mark(s->tick - 1);	/* it did not come */
+	slot->still = false;			/* what has changed is not known */
+	if (slot->known)
+		return NULL;
+	slot->fingerprint = look->fingerprint;
+	if (slot->told)
+		return NULL;
+	err = array_reserve(&s->unseen, &s->cap_unseen, s->n_unseen + 1, sizeof(*s->unseen));
+	if (!err)
+		s->unseen[s->n_unseen++] = (struct unseen){
+			.slot = (uint32_t)(slot - s->gs.slots), .status = look->status, .waitreason = look->waitreason,
+			.t_before = look->t_before, .t_after = look->t_after,
+		};
+	return err;
+}
+
+struct error *rotation_want(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint32_t place)
+{
+	struct stack_job *job;
+	struct error *err;
+
+	if (place == ROTATION_NO_PLACE)
+		return put_off(s, slot, look);
+	err = array_reserve(&s->jobs, &s->cap_jobs, place + 1, sizeof(*s->jobs));
+	if (err)
+		return err;
+	job = &s->jobs[place];
+	if (place < s->n_jobs)
+		err = put_off(s, &s->gs.slots[job->owner], &job->look);
+	else
+		s->n_jobs++;
+	slot->turn = tick_mark(s->tick);
+	*job = (struct stack_job){ .owner = (uint32_t)(slot - s->gs.slots), .look = *look };
+	return err;
+}
+
+struct error *rotation_tell_unseen(struct sampler *s)
+{
 	struct error *err = NULL;
 
-	s->put_off = s->n_jobs > most;
-	if (!s->put_off)
-		return NULL;
-	for (uint32_t i = 0; i < most; i++) {
-		uint32_t other = i + (uint32_t)(sampler_random(s) % (s->n_jobs - i));
-		struct stack_job job = s->jobs[i];
+	for (uint32_t i = 0; i < s->n_unseen && !err; i++) {
+		const struct unseen *u = &s->unseen[i];
+		struct g_slot *slot = &s->gs.slots[u->slot];
+		const struct g_look look = { .goid = slot->goid, .status = u->status, .waitreason = u->waitreason,
+					     .t_before = u->t_before, .t_after = u->t_after };
 
-		s->jobs[i] = s->jobs[other];
-		s->jobs[other] = job;
+		if (!slot->told)	/* else a held thread has spoken for it */
+			err = see_unseen(s, slot, &look);
 	}
-	for (uint32_t i = most; i < s->n_jobs && !err; i++) {
-		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
-
-		changed += slot->known;			/* else it is its first look that has to wait */
-		slot->turn = tick_mark(s->tick - 1);	/* it did not come */
-		slot->still = false;			/* what has changed is not known */
-		err = see_put_off(s, &s->jobs[i]);
-	}
-	profile_health_add(s->profile, HEALTH_G_PUT_OFF, changed);
-	s->n_jobs = most;
+	s->n_unseen = 0;
 	return err;
 }

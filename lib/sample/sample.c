@@ -139,6 +139,7 @@ void sampler_destroy(struct sampler *s)
 	threads_deinit(&s->threads);
 	gs_deinit(&s->gs);
 	free(s->jobs);
+	free(s->unseen);
 	free(s->orphans);
 	free(s->ran.v);
 	free(s->running.v);
@@ -175,9 +176,9 @@ static struct error *read_stacks(struct sampler *s)
 	struct error *err;
 
 	drop_captured_jobs(s);
-	err = rotation_put_off(s);
+	err = rotation_resume(s);
 	if (!err)
-		err = rotation_resume(s);
+		err = rotation_tell_unseen(s);
 	return err ? err : stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
 }
 
@@ -188,7 +189,7 @@ static struct error *look_at_all(struct sampler *s)
 	uint64_t begin;
 	struct error *err;
 
-	s->n_jobs = 0;
+	s->n_jobs = s->n_wanted = s->n_unseen = 0;
 	s->round_ended = s->put_off = false;
 	err = s->looks->collect_late(s->looks, see_thread, s);
 	begin = thread_cpu();

@@ -54,6 +54,14 @@ struct g_list {
 	uint32_t n, cap;
 };
 
+/* A goroutine of which nothing but its header was seen yet. */
+struct unseen {
+	uint64_t t_before, t_after;
+	uint32_t slot;		/* index in the table of goroutines */
+	uint32_t status;
+	uint8_t waitreason;
+};
+
 /* How much a tick reads at most. */
 struct budget {
 	uint32_t headers, stacks;
@@ -84,6 +92,9 @@ struct sampler {
 	struct births births;
 	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
 	uint32_t n_jobs, cap_jobs;
+	uint32_t n_wanted;		/* how many asked for a place among them */
+	struct unseen *unseen;		/* of those that got none */
+	uint32_t n_unseen, cap_unseen;
 	struct pc_frame *frames;	/* scratch of captures */
 	struct orphan *orphans;		/* goroutines that only a captured thread has told of */
 	uint32_t n_orphans, cap_orphans;
@@ -113,8 +124,8 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
  */
 struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
 		       uint64_t t_after);
-/* This job has no time in this tick: if nothing is known of the goroutine yet, that is told. */
-struct error *see_put_off(struct sampler *s, const struct stack_job *job);
+/* Nothing is known of this goroutine yet but its header: that is told. */
+struct error *see_unseen(struct sampler *s, struct g_slot *slot, const struct g_look *look);
 /* Reads label sets between the stack and the header that validates both. */
 void see_labels(void *ctx, const struct stack_job *jobs, size_t n);
 /* One job's stack, or that there is none. */
@@ -137,10 +148,19 @@ void budget_adapt(struct budget *b, const struct tick_cost *cost);
 struct error *g_list_add(struct g_list *l, gaddr_t g);
 /* Headers of all goroutines, or of those whose turn it is. */
 struct error *rotation_read(struct sampler *s);
-/* Goroutines that have left their threads; after this tick's captures and rotation_put_off, before the stacks. */
+/* Goroutines that have left their threads; after this tick's captures, before the stacks. */
 struct error *rotation_resume(struct sampler *s);
-/* Takes jobs out at random that are more than a tick has time for. */
-struct error *rotation_put_off(struct sampler *s);
+
+enum { ROTATION_NO_PLACE = UINT32_MAX };
+/*
+ * One more goroutine's stack is wanted: its place among this tick's jobs, or none. As long as there are more than
+ * there is time for, who comes later may take the place of another.
+ */
+uint32_t rotation_place(struct sampler *s);
+/* The job at that place; without one it is put off. */
+struct error *rotation_want(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint32_t place);
+/* Goroutines of which nothing is known yet, and that were put off; after this tick's captures. */
+struct error *rotation_tell_unseen(struct sampler *s);
 
 /* ---- births.c ---- */
 

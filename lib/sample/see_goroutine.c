@@ -7,7 +7,6 @@
  * seen to leap: such a goroutine rests when it gets no core, and comes round in one look when it goes on. An
  * audit of a few unchanged ones finds those that park in lockstep with the ticks; they stay hot for ever.
  */
-#include "base/array.h"
 #include "sample/sampler_impl.h"
 
 enum {
@@ -24,17 +23,6 @@ uint64_t sampler_random(struct sampler *s)
 	s->random ^= s->random >> 7;
 	s->random ^= s->random << 17;
 	return s->random;
-}
-
-static struct error *add_job(struct sampler *s, struct g_slot *slot, const struct g_look *look)
-{
-	struct error *err = array_reserve(&s->jobs, &s->cap_jobs, s->n_jobs + 1, sizeof(*s->jobs));
-
-	if (err)
-		return err;
-	slot->turn = tick_mark(s->tick);
-	s->jobs[s->n_jobs++] = (struct stack_job){ .owner = slot - s->gs.slots, .look = *look };
-	return NULL;
 }
 
 static void keep_hot(struct g_slot *slot, uint8_t looks)
@@ -102,8 +90,15 @@ static void leave_alone(struct g_slot *slot, const struct g_look *look)
 	slot->hot = 0;
 }
 
-/* A header that is not what it was at the last look. */
-static struct error *see_changed(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+/* Nothing of it was read yet but this header: it goes on waiting for its first look. */
+static bool waits_for_first(const struct g_slot *slot, uint64_t fingerprint)
+{
+	return slot->told && !slot->known && !slot->captured && slot->goid && !slot->system &&
+	       slot->fingerprint == fingerprint;
+}
+
+/* A header that is not what it was at the last look; `place`: if it has one already. */
+static struct error *see_changed(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint32_t place)
 {
 	struct error *err;
 
@@ -121,7 +116,7 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 		leave_alone(slot, look);
 		return NULL;
 	}
-	return add_job(s, slot, look);
+	return rotation_want(s, slot, look, place == ROTATION_NO_PLACE ? rotation_place(s) : place);
 }
 
 /* One header of the pass (struct gs): most goroutines have not moved and end here. */
@@ -129,14 +124,22 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 			 uint64_t t_after)
 {
 	struct sampler *s = ctx;
+	uint64_t fingerprint = g_fingerprint(s->reader.layout, bytes);
+	uint32_t place = ROTATION_NO_PLACE;
 	struct g_look look;
 
-	if (unchanged(s, slot, g_fingerprint(s->reader.layout, bytes)))
+	if (unchanged(s, slot, fingerprint))
 		return NULL;
+	/* Of a million at first nearly all end here, before they cost more. */
+	if (waits_for_first(slot, fingerprint)) {
+		place = rotation_place(s);
+		if (place == ROTATION_NO_PLACE)
+			return NULL;
+	}
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
 	look.t_before = t_before;
 	look.t_after = t_after;
-	return see_changed(s, slot, &look);
+	return see_changed(s, slot, &look, place);
 }
 
 static struct error *observe(struct sampler *s, struct g_slot *slot, const struct g_look *look,
@@ -144,8 +147,7 @@ static struct error *observe(struct sampler *s, struct g_slot *slot, const struc
 {
 	const struct profile_observation o = {
 		.key = look->goid, .stack = stack, .state = intern_state_id(&s->intern, state), .labels = labels,
-		.weight = 1,
-		.t_before = look->t_before, .t_after = look->t_after,
+		.weight = 1, .t_before = look->t_before, .t_after = look->t_after,
 	};
 	struct profile_ref ref;
 
@@ -197,20 +199,12 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 	return err ? err : observe(s, slot, look, stack, state, PROFILE_LABELS_UNKNOWN);
 }
 
-/* Alive, but its stack is not known: its time is told without it. */
-static struct error *see_unread(struct sampler *s, struct g_slot *slot, const struct g_look *look)
+struct error *see_unseen(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
 	uint8_t state;
 	struct error *err = intern_state(&s->intern, look, &state);
 
 	return err ? err : observe(s, slot, look, s->unread, state, PROFILE_LABELS_UNKNOWN);
-}
-
-struct error *see_put_off(struct sampler *s, const struct stack_job *job)
-{
-	struct g_slot *slot = &s->gs.slots[job->owner];
-
-	return slot->told ? NULL : see_unread(s, slot, &job->look);
 }
 
 struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before, uint64_t t_after)
@@ -222,12 +216,12 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 	look.t_before = t_before;
 	look.t_after = t_after;
 	if (!is_alive(&look) || look.goid != slot->goid)
-		return see_changed(s, slot, &look);
+		return see_changed(s, slot, &look, ROTATION_NO_PLACE);
 	if (look.status == G_RUNNING)	/* on no CPU just now: it goes on where it was last seen */
 		return g_list_add(&s->running, slot->addr);
 	keep_hot(slot, HOT_LOOKS);	/* it has run: an equal fingerprint is chance */
 	if (!slot->known)
-		return see_unread(s, slot, &look);
+		return see_unseen(s, slot, &look);
 	return observe(s, slot, &look, slot->stack, slot->state, slot->labels);
 }
 

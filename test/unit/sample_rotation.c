@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "sample/sampler_impl.h"
@@ -45,26 +46,26 @@ static void budget_follows_the_time_ticks_take(void **state)
 	assert_int_equal(b.stacks, full.stacks);
 }
 
-/* Each job has the same chance, wherever it stands. */
+/* Each that asks has the same chance, wherever it stands in the pass. */
 static void chance_decides_whose_stack_is_put_off(void **state)
 {
 	const struct profile_meta meta = { .pid = 1 };
-	struct sampler s = { .random = 1, .budget = { .stacks = JOBS / 3 }, .cap_jobs = JOBS, .tick = 7 };
+	struct sampler s = { .random = 1, .budget = { .stacks = JOBS / 3 }, .tick = 7 };
 	uint32_t *taken = test_calloc(JOBS, sizeof(*taken)), least = UINT32_MAX, most = 0;
+	struct g_look look = { .goid = 1, .fingerprint = 5 };
 
 	(void)state;
-	s.jobs = test_calloc(JOBS, sizeof(*s.jobs));
 	s.gs.slots = test_calloc(JOBS, sizeof(*s.gs.slots));
 	assert_null(profile_create(&system_clock, &meta, &s.profile));
 	for (int round = 0; round < ROUNDS; round++) {
+		s.n_jobs = s.n_wanted = 0;
+		s.put_off = false;
 		for (uint32_t i = 0; i < JOBS; i++) {
-			s.jobs[i].owner = i;
-			s.gs.slots[i].turn = 7;
-			s.gs.slots[i].known = s.gs.slots[i].told = true;
+			s.gs.slots[i] = (struct g_slot){ .known = true, .still = true, .told = true };
+			assert_null(rotation_want(&s, &s.gs.slots[i], &look, rotation_place(&s)));
 		}
-		s.n_jobs = JOBS;
-		assert_null(rotation_put_off(&s));
 		assert_int_equal(s.n_jobs, JOBS / 3);
+		assert_true(s.put_off);
 		for (uint32_t i = 0; i < s.n_jobs; i++) {
 			assert_in_range(s.jobs[i].owner, 0, JOBS - 1);
 			taken[s.jobs[i].owner]++;
@@ -82,19 +83,36 @@ static void chance_decides_whose_stack_is_put_off(void **state)
 	/* ROUNDS / 3 = 133, sigma 9.4: five of them either way. */
 	assert_in_range(least, 86, 133);
 	assert_in_range(most, 133, 180);
-	s.n_jobs = JOBS / 3;
-	assert_null(rotation_put_off(&s));
-	assert_int_equal(s.n_jobs, JOBS / 3);
 	profile_destroy(s.profile);
-	test_free(s.jobs);
+	free(s.jobs);
 	test_free(s.gs.slots);
 	test_free(taken);
+}
+
+static void as_many_as_fit_all_have_a_place(void **state)
+{
+	struct sampler s = { .random = 1, .budget = { .stacks = 3 } };
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++, s.n_jobs++)
+		assert_int_equal(rotation_place(&s), i);
+	assert_false(s.put_off);
+	for (int i = 0; i < 100; i++) {
+		uint32_t at = rotation_place(&s);
+
+		assert_true(at < 3 || at == ROTATION_NO_PLACE);
+		assert_true(s.put_off);
+	}
+	/* One of them was captured meanwhile: there is a place again. */
+	s.n_jobs = 2;
+	assert_int_equal(rotation_place(&s), 2);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(budget_follows_the_time_ticks_take),
+		cmocka_unit_test(as_many_as_fit_all_have_a_place),
 		cmocka_unit_test(chance_decides_whose_stack_is_put_off),
 	};
 

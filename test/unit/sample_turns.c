@@ -515,6 +515,29 @@ static void one_that_has_no_turn_yet_is_told(void **state)
 	window_free(w);
 }
 
+/* There is time for few first looks: each goroutine gets its own, and one is enough for those that were there before. */
+static void first_looks_come_one_by_one(void **state)
+{
+	struct scene *x = *state;
+	uint32_t known, reads = 0;
+	int ticks;
+
+	x->budget = (struct budget){ .headers = N, .stacks = 5 };
+	for (ticks = 0, known = 0; known < N && ticks < 100; ticks++) {
+		sample(x, -1);
+		known = 0;
+		for (int i = 0; i < N; i++)
+			known += slot_of(x, i)->known;
+		assert_int_equal(known, 5 * (ticks + 1));
+	}
+	assert_int_equal(known, N);
+	for (int i = 0; i < N; i++)
+		reads += (uint32_t)x->stacks_read[i];
+	assert_in_range(reads, N, N + 4);	/* an audit may come in */
+	sample(x, -1);
+	assert_false(x->s.put_off);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -531,6 +554,7 @@ int main(void)
 		T(one_that_only_a_thread_knew_is_read_once),
 		T(one_that_only_a_thread_knew_goes_back),
 		T(one_that_has_no_turn_yet_is_told),
+		T(first_looks_come_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,7 @@ static inline void sampler_parts_deinit(struct sampler *s)
 	stack_reader_destroy(s->stacks);
 	free(s->frames);
 	free(s->jobs);
+	free(s->unseen);
 	free(s->orphans);
 	free(s->ran.v);
 	free(s->running.v);
