@@ -186,13 +186,18 @@ uint32_t rotation_place(struct sampler *s)
 /* Its turn comes again, with what it looks like then. */
 static struct error *put_off(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
+	bool audit = slot->known && slot->still && !slot->hot && !slot->captured &&
+		     slot->fingerprint == look->fingerprint;
 	struct error *err;
 
-	profile_health_add(s->profile, HEALTH_G_PUT_OFF, slot->known);	/* else its first look has to wait */
 	slot->turn = tick_mark(s->tick - 1);	/* it did not come */
-	slot->still = false;			/* what has changed is not known */
-	if (slot->known)
+	if (audit)
 		return NULL;
+	slot->still = false;			/* what has changed is not known */
+	if (slot->known) {
+		profile_health_add(s->profile, HEALTH_G_PUT_OFF, 1);
+		return NULL;
+	}
 	slot->fingerprint = look->fingerprint;
 	if (slot->told)
 		return NULL;

@@ -89,6 +89,32 @@ static void chance_decides_whose_stack_is_put_off(void **state)
 	test_free(taken);
 }
 
+/* One that was only to be audited has not changed: it is believed on. */
+static void audit_that_is_put_off_is_none(void **state)
+{
+	const struct profile_meta meta = { .pid = 1 };
+	struct g_look look = { .goid = 1, .fingerprint = 5 };
+	struct g_slot slots[] = {
+		{ .known = true, .still = true, .told = true, .fingerprint = 5 },
+		{ .known = true, .still = true, .told = true, .fingerprint = 6 },
+		{ .known = true, .still = true, .told = true, .fingerprint = 5, .hot = 1 },
+	};
+	struct sampler s = { .random = 1, .gs.slots = slots };
+	struct window *w;
+
+	(void)state;
+	assert_null(profile_create(&system_clock, &meta, &s.profile));
+	assert_null(profile_tick(s.profile, system_clock.mono(&system_clock)));
+	for (int i = 0; i < 3; i++)
+		assert_null(rotation_want(&s, &slots[i], &look, ROTATION_NO_PLACE));
+	assert_true(slots[0].still);
+	assert_false(slots[1].still || slots[2].still);
+	assert_null(profile_close_window(s.profile, system_clock.mono(&system_clock), &w));
+	assert_int_equal(w->health[HEALTH_G_PUT_OFF], 2);
+	window_free(w);
+	profile_destroy(s.profile);
+}
+
 static void as_many_as_fit_all_have_a_place(void **state)
 {
 	struct sampler s = { .random = 1, .budget = { .stacks = 3 } };
@@ -112,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(budget_follows_the_time_ticks_take),
+		cmocka_unit_test(audit_that_is_put_off_is_none),
 		cmocka_unit_test(as_many_as_fit_all_have_a_place),
 		cmocka_unit_test(chance_decides_whose_stack_is_put_off),
 	};

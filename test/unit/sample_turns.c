@@ -523,12 +523,12 @@ static void first_looks_come_one_by_one(void **state)
 	int ticks;
 
 	x->budget = (struct budget){ .headers = N, .stacks = 5 };
-	for (ticks = 0, known = 0; known < N && ticks < 100; ticks++) {
+	for (ticks = 0, known = 0; known < N && ticks < N / 5 + 2; ticks++) {
 		sample(x, -1);
 		known = 0;
 		for (int i = 0; i < N; i++)
 			known += slot_of(x, i)->known;
-		assert_int_equal(known, 5 * (ticks + 1));
+		assert_in_range(known + 3, 5 * (ticks + 1), 5 * (ticks + 1) + 3);	/* an audit may take a place */
 	}
 	assert_int_equal(known, N);
 	for (int i = 0; i < N; i++)
