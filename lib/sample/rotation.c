@@ -21,7 +21,7 @@ enum {
 	STACKS_MAX = 2000, STACKS_MIN = 100,
 	/* Of CPU time for either part: one that takes longer is halved, one that is quick grows by an eighth. */
 	LONG_NS = 5 * NSEC_PER_MSEC / 2,
-	QUICK_NS = 5 * NSEC_PER_MSEC / 4,
+	QUICK_NS = 2 * NSEC_PER_MSEC,
 };
 
 struct budget budget_full(void)

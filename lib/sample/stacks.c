@@ -362,6 +362,7 @@ static void call_between(const struct run *run, const struct stack_job *job)
 static struct error *flush(struct stack_reader *sr, const struct run *run)
 {
 	const struct reader *r = run->r;
+	bool alive = false;
 	uint64_t after;
 	struct error *err;
 
@@ -374,15 +375,18 @@ static struct error *flush(struct stack_reader *sr, const struct run *run)
 		call_between(run, sr->pieces[i].job);
 	err = read_second(sr, r);
 	after = reader_now(r);
-	if (!err)
-		err = still_there(r);
 	for (uint32_t i = 0; !err && i < sr->n; i++) {
 		const struct piece *p = &sr->pieces[i];
 		struct stack_result res = { .job = p->job, .retried = run->retried,
 					    .t_before = p->job->look.t_before, .t_after = after };
 
 		judge(sr, r, p, &res);
-		err = hand_out(sr, run, &res);
+		/* What was read between two headers that hold was read of this program. */
+		if (res.outcome != STACK_READ && !alive)
+			err = still_there(r);
+		alive |= res.outcome != STACK_READ;
+		if (!err)
+			err = hand_out(sr, run, &res);
 	}
 	sr->n = 0;
 	sr->used = 0;

@@ -17,7 +17,7 @@ static void budget_follows_the_time_ticks_take(void **state)
 {
 	struct budget full = budget_full(), b = full, before;
 
-	const struct tick_cost quick = { ms, ms }, fair = { 2 * ms, 2 * ms }, endless = { 1000 * ms, 1000 * ms };
+	const struct tick_cost quick = { ms, ms }, fair = { 2200 * ms / 1000, 2200 * ms / 1000 }, endless = { 1000 * ms, 1000 * ms };
 
 	(void)state;
 	budget_adapt(&b, &quick);
@@ -29,7 +29,7 @@ static void budget_follows_the_time_ticks_take(void **state)
 	budget_adapt(&b, &(struct tick_cost){ .headers_ns = ms, .stacks_ns = 3 * ms });
 	assert_int_equal(b.headers, full.headers);
 	assert_int_equal(b.stacks, full.stacks / 2);
-	budget_adapt(&b, &(struct tick_cost){ .headers_ns = 3 * ms, .stacks_ns = 2 * ms });
+	budget_adapt(&b, &(struct tick_cost){ .headers_ns = 3 * ms, .stacks_ns = 2200 * ms / 1000 });
 	assert_int_equal(b.headers, full.headers / 2);
 	assert_int_equal(b.stacks, full.stacks / 2);
 	for (int i = 0; i < 100; i++)
