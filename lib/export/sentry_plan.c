@@ -1,0 +1,158 @@
+/*
+ * sentry_plan.c: how much of a window is told. The service takes 50 MiB; what would be longer is made
+ * shorter in steps, each of which takes away what matters least of what is left, and the first step that
+ * fits is taken. Sizes are counted, not guessed, and nothing depends on chance: equal windows give equal
+ * plans.
+ *
+ * Every step keeps the time of each stack: of a thread exactly, of a group as an average. What runs on a
+ * CPU keeps a sample at each tick until everything else has been taken.
+ */
+#include <stdlib.h>
+
+#include "export/export_impl.h"
+
+static const struct sentry_level levels[] = {
+	/* last ticks, mixed, tick step, groups */
+	{ true,  0, 1, SENTRY_GROUP_NONE },
+	{ false, 0, 1, SENTRY_GROUP_NONE },
+	{ false, 0, 1, SENTRY_GROUP_SAME },
+	{ false, NSEC_PER_SEC, 1, SENTRY_GROUP_SAME },
+	{ false, 5 * (uint64_t)NSEC_PER_SEC, 1, SENTRY_GROUP_SAME },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, 1, SENTRY_GROUP_SAME },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, 1, SENTRY_GROUP_PARKED },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, 2, SENTRY_GROUP_PARKED },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, 4, SENTRY_GROUP_PARKED },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, 16, SENTRY_GROUP_PARKED },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, UINT32_MAX, SENTRY_GROUP_PARKED },
+	{ false, 30 * (uint64_t)NSEC_PER_SEC, UINT32_MAX, SENTRY_GROUP_ALL },
+};
+
+enum {
+	LEVELS = sizeof(levels) / sizeof(levels[0]),
+	FIRST_GROUPS = 2,	/* the first level that groups */
+	THREAD_LEAST = 150,	/* bytes of a thread: two samples and its name */
+};
+
+static const uint64_t window_most = 29 * (uint64_t)NSEC_PER_SEC + 500 * NSEC_PER_MSEC;
+
+/* Without samples, which can be counted for less than they cost to write. */
+static void write_tables(const struct sentry_plan *plan, struct sentry_stream *s)
+{
+	sentry_stacks_json(&plan->stacks, s);
+	buf_adds(&s->b, ",\"thread_metadata\":");
+	sentry_threads_json(&plan->threads, &plan->view, &plan->o, s);
+	buf_adds(&s->b, ",\"samples\":");
+}
+
+struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out, uint64_t *bytes)
+{
+	struct sentry_stream s;
+	struct error *err;
+
+	sentry_stream_init(&s, out);
+	buf_add(&s.b, plan->head.data, plan->head.len);
+	buf_adds(&s.b, "\"profile\":{");
+	write_tables(plan, &s);
+	if (out)
+		sentry_samples_json(&plan->samples, &plan->threads, &s);
+	buf_adds(&s.b, "}}");
+	err = sentry_stream_end(&s, bytes);
+	if (!out)
+		*bytes += plan->samples.bytes;
+	return err;
+}
+
+/* One try at the present level and number of threads. */
+static struct error *lay_out(struct sentry_plan *plan, uint64_t *bytes)
+{
+	struct error *err = sentry_threads_choose(&plan->view, &plan->o, &plan->threads);
+
+	if (!err)
+		err = sentry_samples_count(&plan->view, &plan->threads, &plan->stacks, &plan->samples);
+	return err ? err : sentry_plan_write(plan, NULL, bytes);
+}
+
+/* The next thing that is taken away, after a plan with so many threads. */
+static struct error *take_away(struct sentry_plan *plan, uint32_t told)
+{
+	if (plan->view.level < &levels[LEVELS - 1]) {
+		plan->view.level++;
+		return NULL;
+	}
+	if (told < 2)
+		return error_new(ERROR_UNSUPPORTED, "one goroutine alone is too big for the service");
+	plan->o.max_threads = told / 2;
+	/* Stacks of those that are gone would stay. */
+	sentry_stacks_deinit(&plan->stacks);
+	sentry_stacks_init(&plan->stacks, plan->view.w->profile);
+	return NULL;
+}
+
+/* With so many goroutines that their names alone are too long, nothing is tried without groups. */
+static const struct sentry_level *first_level(const struct sentry_plan *plan, uint64_t room)
+{
+	uint64_t threads = plan->view.w->n_tracks;
+
+	if (plan->o.max_threads && plan->o.max_threads < threads && plan->o.threads == EXPORT_BY_GOROUTINE)
+		threads = plan->o.max_threads;
+	if (plan->view.mode == PROFILE_WALL && threads * THREAD_LEAST > room)
+		return &levels[FIRST_GROUPS];
+	return &levels[0];
+}
+
+static struct error *make(struct sentry_plan *plan, uint64_t room)
+{
+	struct error *err;
+
+	plan->view.level = first_level(plan, room);
+	for (;;) {
+		uint64_t bytes = 0;
+		uint32_t told;
+
+		err = lay_out(plan, &bytes);
+		if (err || bytes <= room)
+			break;
+		told = plan->threads.told;
+		sentry_threads_deinit(&plan->threads);
+		err = take_away(plan, told);
+		if (err)
+			return err;
+	}
+	plan->thinned = plan->view.level != &levels[0];
+	return err ? err : sentry_samples_of(&plan->view, &plan->threads, &plan->stacks, &plan->samples);
+}
+
+struct error *sentry_plan_create(const struct window *w, const struct export_options *o, uint64_t room,
+				 struct sentry_plan **ret)
+{
+	uint64_t length = w->end.mono - w->start.mono;
+	struct sentry_plan *plan = calloc(1, sizeof(*plan));
+	struct error *err;
+
+	if (!plan)
+		return &err_nomem;
+	plan->o = *o;
+	plan->view = (struct sentry_view){
+		.w = w, .mode = o->mode,
+		.limit = w->start.mono + (length < window_most ? length : window_most),
+	};
+	buf_init(&plan->head);
+	sentry_stacks_init(&plan->stacks, w->profile);
+	err = make(plan, room);
+	if (err)
+		sentry_plan_destroy(plan);
+	else
+		*ret = plan;
+	return err;
+}
+
+void sentry_plan_destroy(struct sentry_plan *plan)
+{
+	if (!plan)
+		return;
+	sentry_threads_deinit(&plan->threads);
+	sentry_stacks_deinit(&plan->stacks);
+	sentry_samples_deinit(&plan->samples);
+	buf_deinit(&plan->head);
+	free(plan);
+}
