@@ -109,6 +109,7 @@ struct sentry_level {
 	bool last_ticks;	/* of parked intervals the last tick too */
 	uint64_t mixed_ns;	/* off the CPU, the order of stacks within this time is not told; 0: it is */
 	uint32_t tick_step;	/* on a CPU, every n-th tick */
+	bool all_mixed;		/* on the CPU, too */
 	enum sentry_grouping grouping;
 };
 
@@ -261,6 +262,8 @@ struct sentry_samples {
 	struct sentry_sample *v;	/* by time; NULL while they were only counted */
 	uint32_t n;
 	uint64_t bytes;			/* of sentry_samples_json */
+	uint64_t oncpu_starts;		/* of them those where on-CPU intervals begin, */
+	uint64_t oncpu_ticks;		/* and those at the ticks within */
 };
 
 struct error *sentry_samples_count(const struct sentry_view *view, const struct sentry_threads *t,
@@ -282,18 +285,19 @@ struct sentry_plan {
 	struct sentry_stacks stacks;
 	struct sentry_samples samples;
 	bool thinned;			/* view.level is not the first */
+	uint64_t body;			/* bytes without the head */
 	struct buf head;		/* the profile's other members, set by sentry_v1.c: {... */
 };
 
 /*
- * Makes a plan whose text, written by sentry_plan_write, has at most `room` bytes. Errors are those of
- * sentry_v1_build. sentry_plan_destroy(NULL) is fine.
+ * Makes a plan whose body has at most `room` bytes. Errors are those of sentry_v1_build.
+ * sentry_plan_destroy(NULL) is fine.
  */
 struct error *sentry_plan_create(const struct window *w, const struct export_options *o, uint64_t room,
 				 struct sentry_plan **ret);
 void sentry_plan_destroy(struct sentry_plan *plan);
-/* The head, the tables, samples and threads. `out` NULL: only says how long that is. */
-struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out, uint64_t *bytes);
+/* The head, the tables, threads and samples: head.len + body bytes. */
+struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out);
 
 /* ---- sentry_v1.c ---- */
 

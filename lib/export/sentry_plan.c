@@ -11,20 +11,23 @@
 
 #include "export/export_impl.h"
 
+#define SECONDS(n) ((n) * (uint64_t)NSEC_PER_SEC)
+
 static const struct sentry_level levels[] = {
-	/* last ticks, mixed, tick step, groups */
-	{ true,  0, 1, SENTRY_GROUP_NONE },
-	{ false, 0, 1, SENTRY_GROUP_NONE },
-	{ false, 0, 1, SENTRY_GROUP_SAME },
-	{ false, NSEC_PER_SEC, 1, SENTRY_GROUP_SAME },
-	{ false, 5 * (uint64_t)NSEC_PER_SEC, 1, SENTRY_GROUP_SAME },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, 1, SENTRY_GROUP_SAME },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, 1, SENTRY_GROUP_PARKED },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, 2, SENTRY_GROUP_PARKED },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, 4, SENTRY_GROUP_PARKED },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, 16, SENTRY_GROUP_PARKED },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, UINT32_MAX, SENTRY_GROUP_PARKED },
-	{ false, 30 * (uint64_t)NSEC_PER_SEC, UINT32_MAX, SENTRY_GROUP_ALL },
+	/* last ticks, mixed, tick step, mixed on the CPU too, groups */
+	{ true,  0,           1, false, SENTRY_GROUP_NONE },
+	{ false, 0,           1, false, SENTRY_GROUP_NONE },
+	{ false, 0,           1, false, SENTRY_GROUP_SAME },
+	{ false, SECONDS(1),  1, false, SENTRY_GROUP_SAME },
+	{ false, SECONDS(5),  1, false, SENTRY_GROUP_SAME },
+	{ false, SECONDS(30), 1, false, SENTRY_GROUP_SAME },
+	{ false, SECONDS(30), 1, false, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), 2, false, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), 4, false, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), 16, false, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(1),  16, true, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), 16, true, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), 16, true, SENTRY_GROUP_ALL },
 };
 
 enum {
@@ -35,48 +38,74 @@ enum {
 
 static const uint64_t window_most = 29 * (uint64_t)NSEC_PER_SEC + 500 * NSEC_PER_MSEC;
 
-/* Without samples, which can be counted for less than they cost to write. */
+/* All but the samples, which can be counted for less than they cost to write. */
 static void write_tables(const struct sentry_plan *plan, struct sentry_stream *s)
 {
+	buf_adds(&s->b, "\"profile\":{");
 	sentry_stacks_json(&plan->stacks, s);
 	buf_adds(&s->b, ",\"thread_metadata\":");
 	sentry_threads_json(&plan->threads, &plan->view, &plan->o, s);
 	buf_adds(&s->b, ",\"samples\":");
 }
 
-struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out, uint64_t *bytes)
+static void write_end(struct sentry_stream *s)
+{
+	buf_adds(&s->b, "}}");
+}
+
+struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out)
 {
 	struct sentry_stream s;
 	struct error *err;
+	uint64_t bytes;
 
 	sentry_stream_init(&s, out);
 	buf_add(&s.b, plan->head.data, plan->head.len);
-	buf_adds(&s.b, "\"profile\":{");
 	write_tables(plan, &s);
-	if (out)
-		sentry_samples_json(&plan->samples, &plan->threads, &s);
-	buf_adds(&s.b, "}}");
-	err = sentry_stream_end(&s, bytes);
-	if (!out)
-		*bytes += plan->samples.bytes;
+	sentry_samples_json(&plan->samples, &plan->threads, &s);
+	write_end(&s);
+	err = sentry_stream_end(&s, &bytes);
+	/* Its length has been told already. */
+	if (!err && bytes != plan->head.len + plan->body)
+		err = error_new(ERROR_INTERNAL, "a profile of %llu bytes instead of %llu",
+				(unsigned long long)bytes,
+				(unsigned long long)(plan->head.len + plan->body));
 	return err;
 }
 
 /* One try at the present level and number of threads. */
-static struct error *lay_out(struct sentry_plan *plan, uint64_t *bytes)
+static struct error *lay_out(struct sentry_plan *plan)
 {
 	struct error *err = sentry_threads_choose(&plan->view, &plan->o, &plan->threads);
+	struct sentry_stream s;
 
 	if (!err)
 		err = sentry_samples_count(&plan->view, &plan->threads, &plan->stacks, &plan->samples);
-	return err ? err : sentry_plan_write(plan, NULL, bytes);
+	if (err)
+		return err;
+	sentry_stream_init(&s, NULL);
+	write_tables(plan, &s);
+	write_end(&s);
+	err = sentry_stream_end(&s, &plan->body);
+	plan->body += plan->samples.bytes;
+	return err;
+}
+
+/* Can it fit at this level, whatever else is taken away? Not if what stays of on-CPU time is too much. */
+static bool can_fit(const struct sentry_level *level, const struct sentry_samples *s, uint64_t room)
+{
+	if (level->all_mixed)
+		return true;
+	return s->oncpu_starts + (level->tick_step == 1 ? s->oncpu_ticks : 0) <= room;
 }
 
 /* The next thing that is taken away, after a plan with so many threads. */
-static struct error *take_away(struct sentry_plan *plan, uint32_t told)
+static struct error *take_away(struct sentry_plan *plan, uint32_t told, uint64_t room)
 {
 	if (plan->view.level < &levels[LEVELS - 1]) {
-		plan->view.level++;
+		do
+			plan->view.level++;
+		while (!can_fit(plan->view.level, &plan->samples, room));
 		return NULL;
 	}
 	if (told < 2)
@@ -106,15 +135,14 @@ static struct error *make(struct sentry_plan *plan, uint64_t room)
 
 	plan->view.level = first_level(plan, room);
 	for (;;) {
-		uint64_t bytes = 0;
 		uint32_t told;
 
-		err = lay_out(plan, &bytes);
-		if (err || bytes <= room)
+		err = lay_out(plan);
+		if (err || plan->body <= room)
 			break;
 		told = plan->threads.told;
 		sentry_threads_deinit(&plan->threads);
-		err = take_away(plan, told);
+		err = take_away(plan, told, room);
 		if (err)
 			return err;
 	}

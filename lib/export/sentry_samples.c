@@ -17,28 +17,42 @@
  * has nothing in common.
  *
  * Where that is too much, the level (sentry_plan.c) takes away: the last ticks; the order of parked
- * stacks within some time, of which then only the sums are told; ticks of on-CPU intervals.
+ * stacks within some time, of which then only the sums are told; ticks of on-CPU intervals; their order.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/export_impl.h"
 
-enum {
-	MIXED_MOST = 64,	/* different stacks told by their sums at once */
-	ORDER_BITS = 29,	/* of sentry_sample.at_order; the rest holds 34 s */
-};
+enum { ORDER_BITS = 29 };	/* of sentry_sample.at_order; the rest holds 34 s */
 
 static const char sample_text[][32] = {
 	"{\"elapsed_since_start_ns\":", ",\"stack_id\":", ",\"thread_id\":", "}",
 };
 
-/* Parked time of which only the sum for each stack is told. */
+/* Of one sample, numbers apart; with the comma behind it. */
+static uint64_t sample_bytes(void)
+{
+	uint64_t bytes = 1;
+
+	for (size_t i = 0; i < sizeof(sample_text) / sizeof(sample_text[0]); i++)
+		bytes += strlen(sample_text[i]);
+	return bytes;
+}
+
+/* Time of one stack within a stretch. */
+struct mixed_stack {
+	uint32_t stack;
+	uint64_t ns;
+};
+
+/* A stretch, mostly parked, of which only the sum for each stack is told. */
 struct mixed {
 	uint64_t start, length;
-	uint32_t n;
-	profile_id stack[MIXED_MOST];
-	uint64_t ns[MIXED_MOST];
+	struct mixed_stack *v;
+	uint32_t n, cap;
+	uint32_t *place;	/* of a stack in v, if it is there */
+	uint32_t cap_place;
 };
 
 struct expansion {
@@ -63,7 +77,7 @@ static struct error *emit(struct expansion *x, uint64_t at, uint32_t stack)
 
 	at -= x->view->w->start.mono;
 	if (x->counting)
-		out->bytes += sentry_digits(at) + sentry_digits(stack) + x->id_digits;
+		out->bytes += sample_bytes() + sentry_digits(at) + sentry_digits(stack) + x->id_digits;
 	else
 		out->v[out->n] = (struct sentry_sample){ at << ORDER_BITS | out->n, x->thread, stack };
 	/* Far more than the service takes would fit. */
@@ -112,7 +126,7 @@ static struct error *flush(struct expansion *x)
 	return err;
 }
 
-/* ---- parked time, stack by stack ---- */
+/* ---- time told stack by stack ---- */
 
 static struct error *emit_mixed(struct expansion *x)
 {
@@ -121,17 +135,26 @@ static struct error *emit_mixed(struct expansion *x)
 	struct error *err = NULL;
 
 	for (uint32_t i = 0; i < m->n && !err; i++) {
-		uint32_t stack;
-
-		err = sentry_stack(x->stacks, m->stack[i], &stack);
 		/* What goes on needs no sample. */
-		if (!err && (!x->begun || i || stack != x->stack))
-			err = emit(x, at, stack);
-		x->stack = stack;
+		if (!x->begun || i || m->v[i].stack != x->stack)
+			err = emit(x, at, m->v[i].stack);
+		x->stack = m->v[i].stack;
 		x->begun = true;
-		at += m->ns[i];
+		at += m->v[i].ns;
 	}
 	m->n = 0;
+	m->length = 0;
+	return err;
+}
+
+/* Room for a stack's place; what is new is zero, which any value may be. */
+static struct error *reserve_place(struct mixed *m, uint32_t stack)
+{
+	uint32_t before = m->cap_place;
+	struct error *err = array_reserve(&m->place, &m->cap_place, stack + 1, sizeof(*m->place));
+
+	if (!err)
+		memset(m->place + before, 0, (size_t)(m->cap_place - before) * sizeof(*m->place));
 	return err;
 }
 
@@ -139,29 +162,28 @@ static struct error *mix(struct expansion *x, const struct interval *iv, uint64_
 {
 	uint64_t most = x->view->level->mixed_ns, length = end - iv->t_start;
 	struct mixed *m = &x->mixed;
+	uint32_t stack, i;
 	struct error *err = NULL;
-	uint32_t i = 0;
 
 	/* A long one is not torn from its place for the sake of short ones. */
 	if (m->n && (length >= most || m->length >= most))
 		err = emit_mixed(x);
-	while (i < m->n && m->stack[i] != iv->stack)
-		i++;
-	if (i == MIXED_MOST && !err) {
-		err = emit_mixed(x);
-		i = 0;
-	}
+	if (!err)
+		err = sentry_stack(x->stacks, iv->stack, &stack);
+	if (!err)
+		err = reserve_place(m, stack);
+	if (!err)
+		err = array_reserve(&m->v, &m->cap, m->n + 1, sizeof(*m->v));
 	if (err)
 		return err;
-	if (!m->n) {
+	if (!m->n)
 		m->start = iv->t_start;
-		m->length = 0;
+	i = m->place[stack];
+	if (i >= m->n || m->v[i].stack != stack) {
+		i = m->place[stack] = m->n++;
+		m->v[i] = (struct mixed_stack){ .stack = stack };
 	}
-	if (i == m->n) {
-		m->stack[m->n] = iv->stack;
-		m->ns[m->n++] = 0;
-	}
-	m->ns[i] += length;
+	m->v[i].ns += length;
 	m->length += length;
 	x->end = end;
 	return NULL;
@@ -187,37 +209,54 @@ static struct error *idle_until(struct expansion *x, uint64_t until)
 	return err;
 }
 
-/* Is it told by its sum? If so, it is done. */
+/* Is it told by its sum? */
 static bool may_mix(const struct expansion *x, const struct interval *iv)
 {
-	return x->view->level->mixed_ns && !x->active && !(iv->flags & INTERVAL_ONCPU);
+	const struct sentry_level *level = x->view->level;
+
+	return level->mixed_ns && !x->active && (level->all_mixed || !(iv->flags & INTERVAL_ONCPU));
 }
 
-static struct error *add_dense(struct expansion *x, const struct interval *iv, uint64_t end)
+/* The sample at its start, unless a parked stack goes on that needs none. */
+static struct error *begin(struct expansion *x, const struct interval *iv, uint64_t end, bool dense)
 {
-	const struct window *w = x->view->w;
-	bool dense = x->active || iv->flags & INTERVAL_ONCPU, goes_on;
 	uint32_t stack;
 	struct error *err = sentry_stack(x->stacks, iv->stack, &stack);
+	bool goes_on = x->begun && !dense && !x->view->level->last_ticks && stack == x->stack;
 
-	/* A parked stack that goes on, with another state or label, needs no sample where thinned. */
-	goes_on = x->begun && !dense && !x->view->level->last_ticks && stack == x->stack;
 	if (!err && !goes_on)
 		err = emit(x, iv->t_start, stack);
 	x->stack = stack;
 	x->begun = true;
 	x->end = end;
+	return err;
+}
+
+static struct error *add_oncpu(struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	struct sentry_samples *out = x->out;
+	uint64_t bytes = out->bytes;
+	struct error *err = begin(x, iv, end, true);
+
 	if (err)
 		return err;
-	if (dense)
-		return emit_ticks(x, iv->t_start, end, iv->first_tick, iv->end_tick, stack);
-	if (x->view->level->last_ticks && iv->end_tick > iv->first_tick && iv->end_tick <= w->n_ticks) {
-		uint64_t last = w->ticks[iv->end_tick - 1];
+	out->oncpu_starts += out->bytes - bytes;
+	bytes = out->bytes;
+	err = emit_ticks(x, iv->t_start, end, iv->first_tick, iv->end_tick, x->stack);
+	out->oncpu_ticks += out->bytes - bytes;
+	return err;
+}
 
-		if (last > iv->t_start && last < end)
-			x->held_back = last;
-	}
-	return NULL;
+static struct error *add_parked(struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	const struct window *w = x->view->w;
+	struct error *err = begin(x, iv, end, false);
+
+	if (!x->view->level->last_ticks || iv->end_tick <= iv->first_tick || iv->end_tick > w->n_ticks)
+		return err;
+	if (w->ticks[iv->end_tick - 1] > iv->t_start && w->ticks[iv->end_tick - 1] < end)
+		x->held_back = w->ticks[iv->end_tick - 1];
+	return err;
 }
 
 static struct error *add_interval(struct expansion *x, const struct interval *iv)
@@ -232,7 +271,9 @@ static struct error *add_interval(struct expansion *x, const struct interval *iv
 		err = idle_until(x, iv->t_start);
 	if (err)
 		return err;
-	return mixes ? mix(x, iv, end) : add_dense(x, iv, end);
+	if (mixes)
+		return mix(x, iv, end);
+	return x->active || iv->flags & INTERVAL_ONCPU ? add_oncpu(x, iv, end) : add_parked(x, iv, end);
 }
 
 /* The average of its members: at each place the sum so far, divided. */
@@ -282,7 +323,6 @@ static struct error *add_thread(struct expansion *x, const struct sentry_threads
 
 	x->begun = false;
 	x->held_back = 0;
-	x->mixed.n = 0;
 	err = th->kind == SENTRY_GROUP ? add_group(x, th, &t->groups) : add_pieces(x, t, th);
 	if (!err && x->mixed.n)
 		err = emit_mixed(x);
@@ -302,6 +342,8 @@ static struct error *add_threads(struct expansion *x, const struct sentry_thread
 		x->active = t->v[i].id == t->active;
 		err = add_thread(x, t, &t->v[i]);
 	}
+	free(x->mixed.v);
+	free(x->mixed.place);
 	return err;
 }
 
@@ -316,9 +358,7 @@ struct error *sentry_samples_count(const struct sentry_view *view, const struct 
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < sizeof(sample_text) / sizeof(sample_text[0]); i++)
-		s.bytes += (uint64_t)s.n * strlen(sample_text[i]);
-	s.bytes += 1 + s.n;	/* brackets, and commas between */
+	s.bytes += s.n ? 1 : 2;		/* brackets; the last one has no comma */
 	*ret = s;
 	return NULL;
 }

@@ -215,8 +215,9 @@ static void add_thinned(struct builder *b, cJSON *context)
 	o = add_object(b, context, "thinned");
 	add_text(b, o, "parked", "one sample where a stack begins, no second one at its last tick");
 	if (level->mixed_ns)
-		add_number(b, o, "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
-	if (level->tick_step == UINT32_MAX)
+		add_number(b, o, level->all_mixed ? "order_of_stacks_lost_within_ns" :
+			   "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
+	if (level->all_mixed)
 		add_text(b, o, "on_cpu", "one sample where a stack begins, none at ticks");
 	else if (level->tick_step > 1)
 		add_number(b, o, "on_cpu_one_sample_in_ticks", level->tick_step);
@@ -392,8 +393,7 @@ static struct error *build(struct builder *b)
 		return err;
 	head->data[head->len - 1] = ',';	/* its closing brace: the streamed member comes there */
 	err = build_transaction(b);
-	if (!err)
-		err = sentry_plan_write(b->plan, NULL, &out->profile_len);
+	out->profile_len = head->len + b->plan->body;
 	out->threads = b->plan->threads.told;
 	out->left_out = b->plan->threads.left_out;
 	out->grouped = b->plan->threads.grouped;
@@ -430,13 +430,7 @@ struct error *sentry_v1_build(const struct window *w, const struct export_option
 
 struct error *sentry_v1_profile(const struct sentry_v1 *v, struct sink *out)
 {
-	uint64_t bytes;
-	struct error *err = sentry_plan_write(v->plan, out, &bytes);
-
-	if (!err && bytes != v->profile_len)
-		err = error_new(ERROR_INTERNAL, "a profile of %llu bytes instead of %llu",
-				(unsigned long long)bytes, (unsigned long long)v->profile_len);
-	return err;
+	return sentry_plan_write(v->plan, out);
 }
 
 void sentry_v1_deinit(struct sentry_v1 *v)
