@@ -29,6 +29,8 @@ static void history_init(struct history *h, uint64_t seed)
 {
 	*h = (struct history){ .seed = seed };
 	world_init(&h->w);
+	if (seed % 2 == 0)	/* numbers of strings differ from run to run */
+		text(&h->w, "something before");
 	for (uint32_t s = 0; s < STACKS; s++) {
 		char name[8];
 
@@ -277,6 +279,40 @@ static void as_many_lanes_as_at_once(void **state)
 	end_history(&h);
 }
 
+/* What goes on stays where it is, though a lower lane has become free. */
+static void nobody_moves(void **state)
+{
+	static const struct export_options o = { .threads = EXPORT_BY_ENTRY };
+	struct history h;
+	struct sentry_v1 v;
+	struct server s;
+	uint64_t ns[2] = { 0 };
+
+	(void)state;
+	history_init(&h, 1);
+	track(&h.w, 1, entries[0]);
+	track(&h.w, 2, entries[0]);
+	for (int i = 0; i < 10; i++) {
+		tick(&h.w);
+		if (i < 3)
+			look(&h.w, 1, h.stacks[0], "running", 0, true);
+		else
+			profile_gone(h.w.p, 1, h.w.mono);
+		look(&h.w, 2, h.stacks[1 + i % 2], "running", 0, true);
+		world_pass(&h.w, TICK);
+	}
+	h.window = close_now(&h.w);
+	must(sentry_v1_build(h.window, &o, &v));
+	server_read(&v, &s);
+	for (size_t i = 0; i < s.n; i++)
+		ns[strcmp(server_name(&s, s.v[i].thread), "main.a #1") != 0] += s.v[i].ns;
+	assert_int_equal(ns[0], 3ull * TICK);
+	assert_int_equal(ns[1], 10ull * TICK);
+	server_free(&s);
+	sentry_v1_deinit(&v);
+	end_history(&h);
+}
+
 /* ---- ids, the active one, names ---- */
 
 static void ids_are_the_same_in_every_window(void **state)
@@ -290,9 +326,7 @@ static void ids_are_the_same_in_every_window(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		history_init(&h[i], 1);
-		if (i)	/* numbers of strings differ */
-			text(&h[i].w, "something before");
+		history_init(&h[i], 1 + (uint64_t)i);
 		h[i].window = short_lives(&h[i]);
 		must(sentry_v1_build(h[i].window, &o, &v[i]));
 		server_read(&v[i], &s[i]);
@@ -391,6 +425,7 @@ int main(void)
 		cmocka_unit_test(time_is_kept),
 		cmocka_unit_test(short_lives_fill_few_lanes),
 		cmocka_unit_test(as_many_lanes_as_at_once),
+		cmocka_unit_test(nobody_moves),
 		cmocka_unit_test(ids_are_the_same_in_every_window),
 		cmocka_unit_test(the_active_lane),
 		cmocka_unit_test(names_of_lanes),
