@@ -122,21 +122,42 @@ static void name_of(struct buf *b, const struct sentry_threads *t, const struct 
 
 /* ---- ids ---- */
 
+/* Hashes of texts: numbers of strings and stacks differ from run to run, and within one. */
 struct id_key {
-	uint64_t name;		/* hash of the text: numbers of strings differ from run to run */
-	uint32_t lane, kind;
+	uint64_t name;
 	uint64_t stack;		/* of a group of one stack */
+	uint32_t lane, kind;
 };
+
+static uint64_t text_hash(const struct profile *p, profile_id string)
+{
+	const char *text = profile_string_get(p, string);
+
+	return hash_bytes(text, strlen(text));
+}
+
+static uint64_t stack_hash(const struct profile *p, profile_id stack)
+{
+	struct profile_stack s = profile_stack_get(p, stack);
+	uint64_t sum[3] = { 0 };
+
+	for (uint32_t i = 0; i < s.n; i++) {
+		const struct profile_frame *f = profile_frame_get(p, s.frames[i]);
+
+		sum[1] = text_hash(p, f->function);
+		sum[2] = f->line;
+		sum[0] = hash_bytes(sum, sizeof(sum));
+	}
+	return sum[0];
+}
 
 static uint64_t virtual_id(const struct sentry_threads *t, const struct sentry_thread *th,
 			   const struct profile *p, const struct map64 *used)
 {
-	const char *name = profile_string_get(p, th->name);
-	bool lane = th->kind == SENTRY_LANE;
 	struct id_key key = {
-		.name = hash_bytes(name, strlen(name)), .lane = lane ? th->lane : 0,
+		.name = text_hash(p, th->name), .lane = th->kind == SENTRY_LANE ? th->lane : 0,
 		.kind = th->kind * 4u + th->by_label * 2u + th->native,
-		.stack = th->kind == SENTRY_GROUP && th->state ? t->groups.sums[th->first].stack : 0,
+		.stack = th->state ? stack_hash(p, t->groups.sums[th->first].stack) : 0,
 	};
 	uint64_t id = hash_bytes(&key, sizeof(key)) % VIRTUAL_IDS;
 

@@ -411,6 +411,21 @@ static void what_was_taken_away_is_said(void **state)
 	scale_deinit(&s);
 }
 
+/* 3,000 of three entry functions and ten stacks, and five that run. */
+static void make_parked(struct scale *s)
+{
+	make_goroutines(s, 3000);
+	for (uint32_t t = 0; t < 20; t++) {
+		tick(&s->w);
+		for (uint32_t k = 1; !t && k <= 3000; k++)
+			see(s, k, k * 7 % 10, false);
+		for (uint32_t k = 10; k < 15; k++)
+			see(s, k, t % STACKS, true);
+		world_pass(&s->w, TICK);
+	}
+	s->window = close_now(&s->w);
+}
+
 /* More goroutines than names fit: those that are parked with one stack are one thread. */
 static void parked_ones_are_grouped(void **state)
 {
@@ -421,16 +436,7 @@ static void parked_ones_are_grouped(void **state)
 
 	(void)state;
 	scale_init(&s);
-	make_goroutines(&s, 3000);
-	for (uint32_t t = 0; t < 20; t++) {
-		tick(&s.w);
-		for (uint32_t k = 1; !t && k <= 3000; k++)
-			see(&s, k, k * 7 % 10, false);
-		for (uint32_t k = 10; k < 15; k++)
-			see(&s, k, t % STACKS, true);
-		world_pass(&s.w, TICK);
-	}
-	s.window = close_now(&s.w);
+	make_parked(&s);
 	must(sentry_v1_build_limited(s.window, &all, 200000, &v));
 	server_read(&v, &server);
 	for (size_t i = 0; i < server.n_threads; i++) {
@@ -451,6 +457,39 @@ static void parked_ones_are_grouped(void **state)
 	compare(&s, &v, true);
 	sentry_v1_deinit(&v);
 	scale_deinit(&s);
+}
+
+/* Groups have the ids that they had, whatever numbers strings and stacks have. */
+static void groups_keep_their_ids(void **state)
+{
+	struct scale s[2];
+	struct sentry_v1 v[2];
+	struct server server[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		scale_init(&s[i]);
+		if (i) {
+			text(&s[i].w, "something before");
+			for (int k = 0; k < 5; k++) {
+				profile_id stack = s[i].stacks[k];
+
+				s[i].stacks[k] = s[i].stacks[9 - k];
+				s[i].stacks[9 - k] = stack;
+			}
+		}
+		make_parked(&s[i]);
+		must(sentry_v1_build_limited(s[i].window, &all, 200000, &v[i]));
+		server_read(&v[i], &server[i]);
+	}
+	assert_int_equal(server[0].n_threads, server[1].n_threads);
+	for (size_t i = 0; i < server[0].n_threads; i++)
+		assert_true(server[0].threads[i].id == server[1].threads[i].id);
+	for (int i = 0; i < 2; i++) {
+		server_free(&server[i]);
+		sentry_v1_deinit(&v[i]);
+		scale_deinit(&s[i]);
+	}
 }
 
 /* What it costs. Sanitizers have memory of their own. */
@@ -513,6 +552,7 @@ int main(void)
 		cmocka_unit_test(the_active_one_is_never_grouped),
 		cmocka_unit_test(what_was_taken_away_is_said),
 		cmocka_unit_test(parked_ones_are_grouped),
+		cmocka_unit_test(groups_keep_their_ids),
 		cmocka_unit_test(costs),
 		cmocka_unit_test(slow_ones),
 	};
