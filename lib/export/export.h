@@ -32,7 +32,7 @@ struct export_options {
 
 /* What the envelopes of a run do not tell in full. */
 struct export_told {
-	uint32_t windows;		/* that were thinned or grouped */
+	uint32_t windows;		/* that were too big for the service in full */
 	uint32_t grouped;		/* most goroutines of one window that share a thread as an average */
 	uint32_t left_out;		/* most threads of one window that are not there */
 };
@@ -70,7 +70,7 @@ struct sentry_v1 {
 	char event_id[33], profile_id[33], trace_id[33];	/* 32 hex digits */
 	uint32_t threads, left_out;		/* told and not told */
 	uint32_t grouped;			/* goroutines that are told as part of a group only */
-	bool thinned;				/* too big for the service in full: fewer samples, or grouped */
+	bool thinned;				/* too big for the service in full */
 	struct sentry_plan *plan;		/* the profile to be written; private */
 };
 

@@ -279,12 +279,15 @@ void sentry_samples_json(const struct sentry_samples *s, const struct sentry_thr
 
 /* A profile ready to be written. */
 struct sentry_plan {
-	struct sentry_view view;
+	struct sentry_view view;	/* of the level below */
+	struct sentry_level level;
+	uint32_t step;			/* how often something was taken away */
+	enum sentry_grouping least;	/* groups that are made at any step */
 	struct export_options o;	/* with as many threads as fit */
 	struct sentry_threads threads;
 	struct sentry_stacks stacks;
 	struct sentry_samples samples;
-	bool thinned;			/* view.level is not the first */
+	bool thinned;			/* it is not all there */
 	uint64_t body;			/* bytes without the head */
 	struct buf head;		/* the profile's other members, set by sentry_v1.c: {... */
 };

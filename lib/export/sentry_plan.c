@@ -99,13 +99,24 @@ static bool can_fit(const struct sentry_level *level, const struct sentry_sample
 	return s->oncpu_starts + (level->tick_step == 1 ? s->oncpu_ticks : 0) <= room;
 }
 
+static void set_step(struct sentry_plan *plan, uint32_t step)
+{
+	plan->step = step;
+	plan->level = levels[step];
+	if (plan->level.grouping < plan->least)
+		plan->level.grouping = plan->least;
+}
+
 /* The next thing that is taken away, after a plan with so many threads. */
 static struct error *take_away(struct sentry_plan *plan, uint32_t told, uint64_t room)
 {
-	if (plan->view.level < &levels[LEVELS - 1]) {
+	uint32_t step = plan->step;
+
+	if (step < LEVELS - 1) {
 		do
-			plan->view.level++;
-		while (!can_fit(plan->view.level, &plan->samples, room));
+			step++;
+		while (!can_fit(&levels[step], &plan->samples, room));
+		set_step(plan, step);
 		return NULL;
 	}
 	if (told < 2)
@@ -117,37 +128,53 @@ static struct error *take_away(struct sentry_plan *plan, uint32_t told, uint64_t
 	return NULL;
 }
 
+/*
+ * Whoever asks for threads that are shared wants few: parked goroutines that need more of them than may be
+ * are grouped, and not left out.
+ */
+static bool group_more(struct sentry_plan *plan)
+{
+	if (plan->o.threads == EXPORT_BY_GOROUTINE || !plan->threads.left_out ||
+	    plan->level.grouping >= SENTRY_GROUP_PARKED)
+		return false;
+	plan->least = plan->level.grouping + 1;
+	set_step(plan, plan->step);
+	return true;
+}
+
 /* With so many goroutines that their names alone are too long, nothing is tried without groups. */
-static const struct sentry_level *first_level(const struct sentry_plan *plan, uint64_t room)
+static uint32_t first_step(const struct sentry_plan *plan, uint64_t room)
 {
 	uint64_t threads = plan->view.w->n_tracks;
 
 	if (plan->o.max_threads && plan->o.max_threads < threads && plan->o.threads == EXPORT_BY_GOROUTINE)
 		threads = plan->o.max_threads;
-	if (plan->view.mode == PROFILE_WALL && threads * THREAD_LEAST > room)
-		return &levels[FIRST_GROUPS];
-	return &levels[0];
+	return plan->view.mode == PROFILE_WALL && threads * THREAD_LEAST > room ? FIRST_GROUPS : 0;
 }
 
 static struct error *make(struct sentry_plan *plan, uint64_t room)
 {
 	struct error *err;
 
-	plan->view.level = first_level(plan, room);
+	set_step(plan, first_step(plan, room));
 	for (;;) {
 		uint32_t told;
+		bool more;
 
 		err = lay_out(plan);
-		if (err || plan->body <= room)
+		if (err)
+			return err;
+		more = group_more(plan);
+		if (!more && plan->body <= room)
 			break;
 		told = plan->threads.told;
 		sentry_threads_deinit(&plan->threads);
-		err = take_away(plan, told, room);
+		err = more ? NULL : take_away(plan, told, room);
 		if (err)
 			return err;
 	}
-	plan->thinned = plan->view.level != &levels[0];
-	return err ? err : sentry_samples_of(&plan->view, &plan->threads, &plan->stacks, &plan->samples);
+	plan->thinned = plan->step || plan->threads.grouped;
+	return sentry_samples_of(&plan->view, &plan->threads, &plan->stacks, &plan->samples);
 }
 
 struct error *sentry_plan_create(const struct window *w, const struct export_options *o, uint64_t room,
@@ -161,7 +188,7 @@ struct error *sentry_plan_create(const struct window *w, const struct export_opt
 		return &err_nomem;
 	plan->o = *o;
 	plan->view = (struct sentry_view){
-		.w = w, .mode = o->mode,
+		.w = w, .mode = o->mode, .level = &plan->level,
 		.limit = w->start.mono + (length < window_most ? length : window_most),
 	};
 	buf_init(&plan->head);

@@ -204,7 +204,7 @@ static struct error *add_left_out(struct builder *b, cJSON *context)
 	return list ? NULL : &err_nomem;
 }
 
-/* What was taken away because the service would not have taken all: sentry_plan.c. */
+/* What was taken away because it would have been too much: sentry_plan.c. */
 static void add_thinned(struct builder *b, cJSON *context)
 {
 	const struct sentry_level *level = b->plan->view.level;
@@ -213,7 +213,8 @@ static void add_thinned(struct builder *b, cJSON *context)
 	if (!b->plan->thinned)
 		return;
 	o = add_object(b, context, "thinned");
-	add_text(b, o, "parked", "one sample where a stack begins, no second one at its last tick");
+	if (!level->last_ticks)
+		add_text(b, o, "parked", "one sample where a stack begins, no second one at its last tick");
 	if (level->mixed_ns)
 		add_number(b, o, level->all_mixed ? "order_of_stacks_lost_within_ns" :
 			   "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
@@ -397,7 +398,7 @@ static struct error *build(struct builder *b)
 	out->threads = b->plan->threads.told;
 	out->left_out = b->plan->threads.left_out;
 	out->grouped = b->plan->threads.grouped;
-	out->thinned = b->plan->thinned;
+	out->thinned = b->plan->step > 0;
 	return err;
 }
 

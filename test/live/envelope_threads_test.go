@@ -108,5 +108,20 @@ func TestEnvelopeOfMany(t *testing.T) {
 		if got := len(r.envelopes()[0].profile.Profile.Names); got != 1000 {
 			t.Errorf("%d threads", got)
 		}
+		r = attach(t, p.pid, time.Second, "--threads", "entry")
+		said := strings.Join(strings.Fields(r.err()), " ")
+		if !strings.Contains(said, "goroutines are told as the average of a group") || strings.Contains(said, "leaves out") {
+			t.Errorf("not said that there are groups:\n%s", r.err())
+		}
+		names, grouped := r.envelopes()[0].profile.Profile.Names, 0
+		for _, v := range names {
+			var members int
+			if n, _ := fmt.Sscanf(v.Name, "%d goroutines: ", &members); n == 1 {
+				grouped += members
+			}
+		}
+		if grouped < n*1275*9/10 || len(names) > 1000 {
+			t.Errorf("%d goroutines in groups, %d threads", grouped, len(names))
+		}
 	})
 }

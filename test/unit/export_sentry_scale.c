@@ -314,7 +314,7 @@ static void make_storm(struct scale *s, uint32_t n, uint32_t ticks, uint32_t sta
  */
 static void less_and_less_room(void **state)
 {
-	const struct sentry_level *before = NULL;
+	uint32_t before = UINT32_MAX;
 	uint32_t steps[2] = { 0 }, told = UINT32_MAX;
 	struct scale s;
 	bool all_else;
@@ -326,7 +326,8 @@ static void less_and_less_room(void **state)
 
 		must(sentry_v1_build_limited(s.window, &all, room, &v));
 		assert_true(v.profile_len - v.plan->head.len <= room);
-		assert_true(v.plan->view.level >= before);	/* never more of what was too much */
+		/* Never more of what was too much. */
+		assert_true(before == UINT32_MAX || v.plan->step >= before);
 		if (v.left_out) {
 			sentry_v1_deinit(&v);
 			break;
@@ -335,8 +336,8 @@ static void less_and_less_room(void **state)
 			   (v.plan->view.level->grouping >= SENTRY_GROUP_PARKED &&
 			    v.plan->view.level->mixed_ns > s.window->end.mono - s.window->start.mono);
 		compare(&s, &v, !all_else || (v.plan->view.level->tick_step == 1));
-		steps[all_else] += v.plan->view.level != before;
-		before = v.plan->view.level;
+		steps[all_else] += v.plan->step != before;
+		before = v.plan->step;
 		told = v.threads;
 		sentry_v1_deinit(&v);
 	}
@@ -459,6 +460,38 @@ static void parked_ones_are_grouped(void **state)
 	scale_deinit(&s);
 }
 
+/* Where threads are shared, parked goroutines that need too many of them are grouped, and not left out. */
+static void parked_ones_share_few_threads(void **state)
+{
+	static const struct export_options few = { .threads = EXPORT_BY_ENTRY, .max_threads = 100 };
+	static const struct export_options fewer = { .threads = EXPORT_BY_ENTRY, .max_threads = 9 };
+	static const struct export_options too_few = { .threads = EXPORT_BY_ENTRY, .max_threads = 8 };
+	struct scale s;
+	struct sentry_v1 v;
+
+	(void)state;
+	scale_init(&s);
+	make_parked(&s);
+	must(sentry_v1_build(s.window, &few, &v));
+	assert_int_equal(v.threads, 36);	/* as above: by entry function and stack */
+	assert_int_equal(v.left_out, 0);
+	assert_int_equal(v.grouped, 3000 - 6);
+	assert_false(v.thinned);		/* nothing else was taken away */
+	assert_true(v.plan->thinned);		/* and it is said */
+	compare(&s, &v, true);
+	sentry_v1_deinit(&v);
+	must(sentry_v1_build(s.window, &fewer, &v));
+	assert_int_equal(v.threads, 9);		/* by entry function */
+	assert_int_equal(v.left_out, 0);
+	compare(&s, &v, true);
+	sentry_v1_deinit(&v);
+	must(sentry_v1_build(s.window, &too_few, &v));
+	assert_int_equal(v.threads, 8);
+	assert_true(v.left_out > 0);
+	sentry_v1_deinit(&v);
+	scale_deinit(&s);
+}
+
 /* Groups have the ids that they had, whatever numbers strings and stacks have. */
 static void groups_keep_their_ids(void **state)
 {
@@ -552,6 +585,7 @@ int main(void)
 		cmocka_unit_test(the_active_one_is_never_grouped),
 		cmocka_unit_test(what_was_taken_away_is_said),
 		cmocka_unit_test(parked_ones_are_grouped),
+		cmocka_unit_test(parked_ones_share_few_threads),
 		cmocka_unit_test(groups_keep_their_ids),
 		cmocka_unit_test(costs),
 		cmocka_unit_test(slow_ones),
