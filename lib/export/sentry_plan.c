@@ -73,12 +73,16 @@ struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out
 	return err;
 }
 
-/* One try at the present level and number of threads. */
-static struct error *lay_out(struct sentry_plan *plan)
+/* One try at the present step. The threads are chosen anew only if it changes which they are. */
+static struct error *lay_out(struct sentry_plan *plan, bool choose)
 {
-	struct error *err = sentry_threads_choose(&plan->view, &plan->o, &plan->threads);
 	struct sentry_stream s;
+	struct error *err = NULL;
 
+	if (choose) {
+		sentry_threads_deinit(&plan->threads);
+		err = sentry_threads_choose(&plan->view, &plan->o, &plan->threads);
+	}
 	if (!err)
 		err = sentry_samples_count(&plan->view, &plan->threads, &plan->stacks, &plan->samples);
 	if (err)
@@ -107,10 +111,10 @@ static void set_step(struct sentry_plan *plan, uint32_t step)
 		plan->level.grouping = plan->least;
 }
 
-/* The next thing that is taken away, after a plan with so many threads. */
-static struct error *take_away(struct sentry_plan *plan, uint32_t told, uint64_t room)
+/* The next thing that is taken away. */
+static struct error *take_away(struct sentry_plan *plan, uint64_t room)
 {
-	uint32_t step = plan->step;
+	uint32_t step = plan->step, told = plan->threads.told;
 
 	if (step < LEVELS - 1) {
 		do
@@ -154,24 +158,25 @@ static uint32_t first_step(const struct sentry_plan *plan, uint64_t room)
 
 static struct error *make(struct sentry_plan *plan, uint64_t room)
 {
+	bool choose = true;
 	struct error *err;
 
 	set_step(plan, first_step(plan, room));
 	for (;;) {
-		uint32_t told;
-		bool more;
+		enum sentry_grouping grouping = plan->level.grouping;
+		uint32_t most = plan->o.max_threads;
 
-		err = lay_out(plan);
+		err = lay_out(plan, choose);
 		if (err)
 			return err;
-		more = group_more(plan);
-		if (!more && plan->body <= room)
-			break;
-		told = plan->threads.told;
-		sentry_threads_deinit(&plan->threads);
-		err = more ? NULL : take_away(plan, told, room);
+		if (!group_more(plan)) {
+			if (plan->body <= room)
+				break;
+			err = take_away(plan, room);
+		}
 		if (err)
 			return err;
+		choose = plan->level.grouping != grouping || plan->o.max_threads != most;
 	}
 	plan->thinned = plan->step || plan->threads.grouped;
 	return sentry_samples_of(&plan->view, &plan->threads, &plan->stacks, &plan->samples);

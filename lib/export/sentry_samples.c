@@ -48,7 +48,7 @@ struct mixed_stack {
 
 /* A stretch, mostly parked, of which only the sum for each stack is told. */
 struct mixed {
-	uint64_t start, length;
+	uint64_t start, until;
 	struct mixed_stack *v;
 	uint32_t n, cap;
 	uint32_t *place;	/* of a stack in v, if it is there */
@@ -68,7 +68,7 @@ struct expansion {
 	uint64_t end;			/* where its last stack ended */
 	uint32_t stack;			/* that stack */
 	uint64_t held_back;		/* its last tick, written once something follows; 0: none */
-	struct mixed mixed;		/* goes on at `end` */
+	struct mixed mixed;		/* goes on where that ended, and is written later */
 };
 
 static struct error *emit(struct expansion *x, uint64_t at, uint32_t stack)
@@ -143,7 +143,7 @@ static struct error *emit_mixed(struct expansion *x)
 		at += m->v[i].ns;
 	}
 	m->n = 0;
-	m->length = 0;
+	x->end = at;
 	return err;
 }
 
@@ -158,18 +158,25 @@ static struct error *reserve_place(struct mixed *m, uint32_t stack)
 	return err;
 }
 
+/*
+ * Does an interval that may be mixed belong to the stretch at hand? A long one is not torn from its place
+ * for the sake of short ones. Time without a stack ends a stretch as long as order means anything on a CPU.
+ */
+static bool joins(const struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	const struct sentry_level *level = x->view->level;
+	const struct mixed *m = &x->mixed;
+
+	return m->n && (iv->t_start == m->until || level->all_mixed) &&
+	       end - iv->t_start < level->mixed_ns && iv->t_start - m->start < level->mixed_ns;
+}
+
 static struct error *mix(struct expansion *x, const struct interval *iv, uint64_t end)
 {
-	uint64_t most = x->view->level->mixed_ns, length = end - iv->t_start;
 	struct mixed *m = &x->mixed;
 	uint32_t stack, i;
-	struct error *err = NULL;
+	struct error *err = sentry_stack(x->stacks, iv->stack, &stack);
 
-	/* A long one is not torn from its place for the sake of short ones. */
-	if (m->n && (length >= most || m->length >= most))
-		err = emit_mixed(x);
-	if (!err)
-		err = sentry_stack(x->stacks, iv->stack, &stack);
 	if (!err)
 		err = reserve_place(m, stack);
 	if (!err)
@@ -183,9 +190,8 @@ static struct error *mix(struct expansion *x, const struct interval *iv, uint64_
 		i = m->place[stack] = m->n++;
 		m->v[i] = (struct mixed_stack){ .stack = stack };
 	}
-	m->v[i].ns += length;
-	m->length += length;
-	x->end = end;
+	m->v[i].ns += end - iv->t_start;
+	m->until = end;
 	return NULL;
 }
 
@@ -262,12 +268,14 @@ static struct error *add_parked(struct expansion *x, const struct interval *iv, 
 static struct error *add_interval(struct expansion *x, const struct interval *iv)
 {
 	uint64_t end = sentry_interval_end(x->view, iv);
-	bool mixes = may_mix(x, iv), had = x->begun || x->mixed.n, gap = had && iv->t_start > x->end;
+	bool mixes = may_mix(x, iv);
 	struct error *err = flush(x);
 
-	if (!err && x->mixed.n && (gap || !mixes))
+	if (!err && mixes && joins(x, iv, end))
+		return mix(x, iv, end);
+	if (!err && x->mixed.n)
 		err = emit_mixed(x);
-	if (!err && gap)
+	if (!err && x->begun && iv->t_start > x->end)
 		err = idle_until(x, iv->t_start);
 	if (err)
 		return err;

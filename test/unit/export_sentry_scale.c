@@ -116,7 +116,7 @@ struct sums {
 	uint64_t oncpu_ticks[STACKS], samples[STACKS];
 };
 
-static void expect(const struct scale *s, struct sums *want)
+static void expect(const struct scale *s, enum profile_mode mode, struct sums *want)
 {
 	memset(want, 0, sizeof(*want));
 	for (uint32_t i = 0; i < s->window->n_tracks; i++) {
@@ -127,7 +127,7 @@ static void expect(const struct scale *s, struct sums *want)
 
 			while (s->stacks[stack] != iv->stack)
 				stack++;
-			if (iv->t_start >= limit)
+			if (iv->t_start >= limit || (mode == PROFILE_CPU && !(iv->flags & INTERVAL_ONCPU)))
 				continue;
 			want->ns[stack] += (iv->t_end < limit ? iv->t_end : limit) - iv->t_start;
 			for (uint32_t t = iv->first_tick; iv->flags & INTERVAL_ONCPU && t < iv->end_tick; t++)
@@ -157,7 +157,7 @@ static void compare(const struct scale *s, const struct sentry_v1 *v, bool dense
 {
 	static struct sums got, want;
 
-	expect(s, &want);
+	expect(s, v->plan->view.mode, &want);
 	judge(v, &got);
 	for (int i = 0; i < STACKS; i++) {
 		uint64_t more = got.ns[i] > want.ns[i] ? got.ns[i] - want.ns[i] : want.ns[i] - got.ns[i];
@@ -243,9 +243,9 @@ static struct cost export(const struct window *w, const struct export_options *o
 	assert_true(to.bytes <= SERVICE_MOST);
 	assert_true(to.largest < MIB);	/* piece by piece */
 	if (getenv("GOPROF_FIGURES"))
-		printf("%s: %.1f MB, %u threads, %u grouped, %u left out, %u samples%s: %.0f ms CPU, %.1f MB more memory\n",
-		       what, (double)to.bytes / MB, v.threads, v.grouped, v.left_out, v.plan->samples.n,
-		       v.thinned ? ", thinned" : "", c.cpu_ms, (double)c.peak / MB);
+		printf("%s: %.1f MB, %u threads, %u grouped, %u left out, %u samples, step %u: %.0f ms CPU, "
+		       "%.1f MB of memory\n", what, (double)to.bytes / MB, v.threads, v.grouped, v.left_out,
+		       v.plan->samples.n, v.plan->step, c.cpu_ms, (double)c.peak / MB);
 	sentry_v1_deinit(&v);
 	return c;
 }
@@ -312,19 +312,15 @@ static void make_storm(struct scale *s, uint32_t n, uint32_t ticks, uint32_t sta
  * Smaller and smaller limits: each is kept, the time of each stack is, and each tick on a CPU as long as
  * there is anything else.
  */
-static void less_and_less_room(void **state)
+static void less_and_less(struct scale *s, const struct export_options *o)
 {
-	uint32_t before = UINT32_MAX;
-	uint32_t steps[2] = { 0 }, told = UINT32_MAX;
-	struct scale s;
+	uint32_t steps[2] = { 0 }, told = UINT32_MAX, before = UINT32_MAX;
 	bool all_else;
 
-	(void)state;
-	make_storm(&s, 200, 150, 12);
 	for (uint64_t room = 4 * MB; room > 12000; room = room * 4 / 5) {
 		struct sentry_v1 v;
 
-		must(sentry_v1_build_limited(s.window, &all, room, &v));
+		must(sentry_v1_build_limited(s->window, o, room, &v));
 		assert_true(v.profile_len - v.plan->head.len <= room);
 		/* Never more of what was too much. */
 		assert_true(before == UINT32_MAX || v.plan->step >= before);
@@ -334,15 +330,27 @@ static void less_and_less_room(void **state)
 		}
 		all_else = v.plan->view.level->all_mixed ||
 			   (v.plan->view.level->grouping >= SENTRY_GROUP_PARKED &&
-			    v.plan->view.level->mixed_ns > s.window->end.mono - s.window->start.mono);
-		compare(&s, &v, !all_else || (v.plan->view.level->tick_step == 1));
+			    v.plan->view.level->mixed_ns > s->window->end.mono - s->window->start.mono);
+		compare(s, &v, !all_else || v.plan->view.level->tick_step == 1);
 		steps[all_else] += v.plan->step != before;
 		before = v.plan->step;
 		told = v.threads;
 		sentry_v1_deinit(&v);
 	}
-	assert_true(steps[false] >= 3 && steps[true] >= 3);
+	/* In cpu mode there are no parked ones. */
+	assert_true(steps[false] >= (o->mode == PROFILE_CPU ? 1 : 3) && steps[true] >= 3);
 	assert_in_range(told, 2, 6);	/* at last main and the three others as groups */
+}
+
+static void less_and_less_room(void **state)
+{
+	static const struct export_options cpu = { .mode = PROFILE_CPU };
+	struct scale s;
+
+	(void)state;
+	make_storm(&s, 200, 150, 12);
+	less_and_less(&s, &all);
+	less_and_less(&s, &cpu);
 	scale_deinit(&s);
 }
 
@@ -562,6 +570,8 @@ static void costs(void **state)
 static void slow_ones(void **state)
 {
 	static const struct export_options by_entry = { .threads = EXPORT_BY_ENTRY };
+	static const struct export_options cpu = { .mode = PROFILE_CPU };
+	static const struct export_options cpu_by_entry = { .mode = PROFILE_CPU, .threads = EXPORT_BY_ENTRY };
 	struct scale s;
 
 	(void)state;
@@ -573,6 +583,8 @@ static void slow_ones(void **state)
 	scale_deinit(&s);
 	make_mix(&s, 100000, 600);
 	export(s.window, &all, "100,000, 600 of them on CPUs");
+	export(s.window, &cpu, "the same in cpu mode");
+	export(s.window, &cpu_by_entry, "and by entry");
 	scale_deinit(&s);
 }
 
