@@ -12,7 +12,7 @@
  *					after the last one: the service cuts idle edges off.
  *
  * So the time of each stack is exactly the length of its intervals, thinned or not. Before an empty stack
- * stands a mark that lasts no time, "[idle]": the service fills empty samples with what the stacks before
+ * stands a mark that lasts a nanosecond, "[idle]": the service fills empty samples with what the stacks before
  * and after them have in common, so that the time between two equal ones would be theirs. With a mark it
  * has nothing in common.
  *
@@ -207,7 +207,8 @@ static struct error *idle_until(struct expansion *x, uint64_t until)
 		err = sentry_stack(x->stacks, PROFILE_STACK_EMPTY, &empty);
 	if (!err)
 		err = emit(x, x->end, mark);
-	if (!err)
+	x->end++;	/* no two samples of one thread at one instant: who sorts might change their order */
+	if (!err && x->end < until)
 		err = emit(x, x->end, empty);
 	if (!err && x->active)
 		err = emit_ticks(x, x->end, until, tick_after(x->view->w, x->end), UINT32_MAX, empty);

@@ -113,7 +113,7 @@ static void judge_thread(const struct row *rows, size_t n, int thread, struct su
 		int stack = own[i].stack;
 
 		if (stack == MARK) {
-			assert_true(i + 1 < k && own[i + 1].at == own[i].at && own[i + 1].stack == EMPTY);
+			assert_true(i + 1 < k && own[i + 1].at == own[i].at + 1);
 			continue;
 		}
 		if (stack == EMPTY) {
