@@ -9,9 +9,13 @@
 
 #include "base/clock.h"
 #include "cmd/command.h"
+#include "export/export.h"
 
 static const char *const modes[] = { [PROFILE_WALL] = "wall", [PROFILE_CPU] = "cpu", NULL };
 static const char *const busiest[] = { "busiest", NULL };
+static const char *const threads[] = {
+	[EXPORT_BY_GOROUTINE] = "goroutine", [EXPORT_BY_ENTRY] = "entry", [EXPORT_BY_LABEL] = "label:KEY", NULL
+};
 
 static const struct option_variant run_ends[] = {
 	{ .commands = COMMAND_RUN,
@@ -123,13 +127,23 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "max-threads", .argument = "N", .type = OPTION_TYPE_NUMBER,
 		.min = 0, .max = 1000000, .value = "1000", .commands = COMMAND_RECORDING,
 		.group = group_output, .offset = AT(max_threads),
-		.help = "goroutines kept in an envelope, busiest first; 0 = all",
+		.help = "threads kept in an envelope, busiest first; 0 = all: what is too big for "
+			"the service is then thinned and grouped, and that is said",
+	},
+	[OPTION_THREADS] = {
+		.name = "threads", .argument = "WHAT", .type = OPTION_TYPE_KEYED,
+		.choices = threads, .value = "goroutine", .commands = COMMAND_RECORDING,
+		.group = group_output, .offset = AT(threads),
+		.help = "threads of an envelope: each goroutine, or shared by those of one entry function "
+			"(entry) or one value of a pprof label (label:KEY), each time on as many as were "
+			"there at once",
 	},
 	[OPTION_ACTIVE] = {
 		.name = "active", .argument = "GOID|busiest", .type = OPTION_TYPE_GOID,
 		.min = 1, .max = UINT64_MAX - 1, .choices = busiest, .commands = COMMAND_RECORDING,
 		.group = group_output, .offset = AT(active),
-		.help = "goroutine that an envelope shows first (default: 1, main)",
+		.help = "goroutine that an envelope shows first (default: 1, main; where goroutines share "
+			"threads, the busiest)",
 	},
 	[OPTION_PROGRESS] = {
 		.name = "progress", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,

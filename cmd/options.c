@@ -146,6 +146,24 @@ static struct error *set_choice(const struct parse *p, const struct option_row *
 	return refused(p, s, value, choices_text(row, wanted, sizeof(wanted)));
 }
 
+static struct error *set_keyed(const struct parse *p, const struct option_row *row,
+			       const struct spelling *s, const char *value)
+{
+	struct option_keyed *o = member(p->o, row);
+	char wanted[96];
+
+	for (size_t i = 0; row->choices[i]; i++) {
+		const char *colon = strchr(row->choices[i], ':');
+		size_t len = colon ? (size_t)(colon - row->choices[i]) + 1 : strlen(row->choices[i]);
+
+		if (strncmp(value, row->choices[i], len) != 0 || (colon != NULL) != (value[len] != '\0'))
+			continue;
+		*o = (struct option_keyed){ i, colon ? value + len : NULL };
+		return NULL;
+	}
+	return refused(p, s, value, choices_text(row, wanted, sizeof(wanted)));
+}
+
 static struct error *set_goid(const struct parse *p, const struct option_row *row,
 			      const struct spelling *s, const char *value)
 {
@@ -189,6 +207,7 @@ static set_value *const setters[OPTION_TYPE_COUNT] = {
 	[OPTION_TYPE_NUMBER] = set_number,
 	[OPTION_TYPE_DURATION] = set_duration,
 	[OPTION_TYPE_CHOICE] = set_choice,
+	[OPTION_TYPE_KEYED] = set_keyed,
 	[OPTION_TYPE_GOID] = set_goid,
 	[OPTION_TYPE_STRING] = set_string,
 	[OPTION_TYPE_LIST] = set_list,

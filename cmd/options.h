@@ -27,6 +27,7 @@ enum option_id {
 	OPTION_STRICT,
 	OPTION_DURATION,
 	OPTION_MAX_THREADS,
+	OPTION_THREADS,
 	OPTION_ACTIVE,
 	OPTION_OUTPUT,
 	OPTION_DSN,
@@ -52,6 +53,12 @@ struct option_list {
 	size_t n;
 };
 
+/* One of some words, of which the last may have a text behind it. */
+struct option_keyed {
+	uint64_t choice;		/* position in `choices` */
+	const char *key;		/* of "label:KEY"; else NULL */
+};
+
 /* Strings are borrowed from argv and the environment. */
 struct options {
 	const struct command *command;	/* NULL: none was named (--help, --version) */
@@ -65,6 +72,7 @@ struct options {
 	bool strict;			/* refuse instead of restricted mode */
 	uint64_t duration;		/* ns; 0 = no limit */
 	uint64_t max_threads;		/* 0 = all */
+	struct option_keyed threads;	/* enum export_threads */
 	uint64_t active;		/* goid; 0 = goroutine 1, ACTIVE_BUSIEST */
 	struct option_list outputs;
 	const char *dsn;		/* NULL none */
@@ -85,6 +93,7 @@ enum option_type {
 	OPTION_TYPE_NUMBER,
 	OPTION_TYPE_DURATION,
 	OPTION_TYPE_CHOICE,	/* position in `choices` */
+	OPTION_TYPE_KEYED,	/* the same, and "word:KEY" stands for the word with any text */
 	OPTION_TYPE_GOID,	/* a number, or one of `choices` */
 	OPTION_TYPE_STRING,
 	OPTION_TYPE_LIST,	/* repeatable */

@@ -56,9 +56,19 @@ static struct error *open_envelope(const struct export_options *o, void **ret)
 	return NULL;
 }
 
+static void add_told(struct export_told *told, const struct sentry_v1 *v)
+{
+	told->windows += v->thinned;
+	if (told->grouped < v->grouped)
+		told->grouped = v->grouped;
+	if (told->left_out < v->left_out)
+		told->left_out = v->left_out;
+}
+
 static struct error *window_envelope(void *state, const struct window *w,
 				     const struct export_options *o, struct buf *out)
 {
+	struct buf_sink to = buf_sink_to(out);
 	struct sentry_v1 v;
 	struct error *err = sentry_v1_build(w, o, &v);
 
@@ -71,7 +81,9 @@ static struct error *window_envelope(void *state, const struct window *w,
 	}
 	if (err)
 		return err;
-	err = envelope_build(&v, NULL, out);
+	if (o->told)
+		add_told(o->told, &v);
+	err = envelope_write(&v, NULL, &to.sink);
 	sentry_v1_deinit(&v);
 	return err;
 }

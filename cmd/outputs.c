@@ -226,7 +226,8 @@ static struct error *claim(struct outputs *os, const struct output *o, uint32_t 
 
 /* ---- delivering ---- */
 
-static struct error *send_to(struct outputs *os, size_t i, const struct buf *b, uint32_t number)
+/* `b` is copied, or taken where nobody else wants it: an envelope may have 50 MB. */
+static struct error *send_to(struct outputs *os, size_t i, struct buf *b, bool copy, uint32_t number)
 {
 	const struct output *o = &os->v[i];
 	struct delivery *d = calloc(1, sizeof(*d));
@@ -236,7 +237,7 @@ static struct error *send_to(struct outputs *os, size_t i, const struct buf *b, 
 		return &err_nomem;
 	*d = (struct delivery){ .sink = o->sink, .format = o->format, .number = number,
 				.output = (uint32_t)i, .replace = o->replace, .len = b->len };
-	d->data = malloc(b->len);
+	d->data = copy ? malloc(b->len) : buf_take(b);
 	if (!d->data)
 		err = &err_nomem;
 	if (!err && o->sink != DELIVERY_STDOUT)
@@ -247,7 +248,8 @@ static struct error *send_to(struct outputs *os, size_t i, const struct buf *b, 
 		delivery_free(d);
 		return err;
 	}
-	memcpy(d->data, b->data, b->len);
+	if (copy)
+		memcpy(d->data, b->data, b->len);
 	if (o->sink != DELIVERY_STDOUT || !os->hold_stdout) {
 		writer_put(os->writer, d);
 		return NULL;
@@ -257,16 +259,19 @@ static struct error *send_to(struct outputs *os, size_t i, const struct buf *b, 
 	return NULL;
 }
 
-static struct error *send_all(struct outputs *os, struct stream *s, const struct buf *b)
+static struct error *send_all(struct outputs *os, struct stream *s, struct buf *b)
 {
 	struct error *err = buf_error(b);
+	size_t last = os->n;
 
 	if (err || !b->len)
 		return err;
 	s->numbers++;
-	for (size_t i = 0; !err && i < os->n; i++)
+	while (last && os->v[last - 1].format != s->format)
+		last--;
+	for (size_t i = 0; !err && i < last; i++)
 		if (os->v[i].format == s->format)
-			err = send_to(os, i, b, s->numbers);
+			err = send_to(os, i, b, i + 1 < last, s->numbers);
 	return err;
 }
 

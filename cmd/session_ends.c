@@ -47,6 +47,8 @@ static struct error *make_outputs(struct session *s)
 			.mode = (enum profile_mode)o->mode, .max_threads = (uint32_t)o->max_threads,
 			.active_busiest = o->active == ACTIVE_BUSIEST,
 			.active_goid = o->active == ACTIVE_BUSIEST ? 0 : o->active,
+			.threads = (enum export_threads)o->threads.choice, .label = o->threads.key,
+			.told = &s->told,
 		},
 		.hold_stdout = o->command->bit == COMMAND_RUN,
 	};

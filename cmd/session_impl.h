@@ -21,6 +21,7 @@ struct session {
 	bool has_dsn;
 	struct dsn dsn;
 	struct outputs *outputs;
+	struct export_told told;	/* by the exporters; to be read when they have finished */
 	struct tracer *tracer;
 	struct target_lock *lock;	/* while this process is recorded */
 	pid_t pid;

@@ -162,6 +162,12 @@ static bool json_escape(struct buf *b, const uint8_t *s, size_t length)
 	return true;
 }
 
+/* Most bytes are, and stand for themselves. */
+static bool json_plain(uint8_t c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 void buf_add_json(struct buf *b, const char *s, size_t len)
 {
 	const uint8_t *bytes = (const uint8_t *)s;
@@ -171,9 +177,10 @@ void buf_add_json(struct buf *b, const char *s, size_t len)
 	for (; i < len && !b->failed; i += length ? length : 1) {
 		size_t pending = i - plain;
 
-		length = utf8_length(bytes + i, len - i);
-		if (length && (bytes[i] >= 0x20 && bytes[i] < 0x7f) && bytes[i] != '"' && bytes[i] != '\\')
+		length = 1;
+		if (json_plain(bytes[i]))
 			continue;
+		length = utf8_length(bytes + i, len - i);
 		if (pending)
 			buf_add(b, bytes + plain, pending);
 		plain = i;

@@ -13,11 +13,28 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
+/* What a thread of an envelope is. */
+enum export_threads {
+	EXPORT_BY_GOROUTINE,
+	EXPORT_BY_ENTRY,		/* goroutines of one entry function share threads */
+	EXPORT_BY_LABEL,		/* those with one value of a label; without it: by entry function */
+};
+
 struct export_options {
 	enum profile_mode mode;
 	uint32_t max_threads;		/* in an envelope; 0 = all */
 	bool active_busiest;		/* active thread: the busiest; else active_goid */
-	uint64_t active_goid;		/* 0: goroutine 1, or the busiest when it is not there */
+	uint64_t active_goid;		/* 0: goroutine 1, or the busiest when it is not there or shares threads */
+	enum export_threads threads;
+	const char *label;		/* of EXPORT_BY_LABEL; borrowed */
+	struct export_told *told;	/* what was not told in full is added here; borrowed, NULL: nowhere */
+};
+
+/* What the envelopes of a run do not tell in full. */
+struct export_told {
+	uint32_t windows;		/* that were too big for the service in full */
+	uint32_t grouped;		/* most goroutines of one window that share a thread as an average */
+	uint32_t left_out;		/* most threads of one window that are not there */
 };
 
 /* Where bytes go. */
@@ -48,18 +65,25 @@ void pprof_destroy(struct pprof *x);
 /* ---- Sentry, sample format v1: one transaction and one profile per window ---- */
 
 struct sentry_v1 {
-	struct buf transaction, profile;	/* the two JSON payloads */
+	struct buf transaction;			/* a JSON payload */
+	uint64_t profile_len;			/* bytes of the other one, which sentry_v1_profile writes */
 	char event_id[33], profile_id[33], trace_id[33];	/* 32 hex digits */
-	uint32_t threads, left_out;		/* goroutines told and not told */
+	uint32_t threads, left_out;		/* told and not told */
+	uint32_t grouped;			/* goroutines that are told as part of a group only */
+	bool thinned;				/* too big for the service in full */
+	struct sentry_plan *plan;		/* the profile to be written; private */
 };
 
 /*
- * Builds both payloads, of the first 29.5 s. ERROR_NOT_FOUND: fewer than two ticks, or no goroutine
- * with two samples: nothing may be sent (say so). Too big for the service: fewer goroutines are told.
+ * Builds the transaction and lays out the profile, of the first 29.5 s. ERROR_NOT_FOUND: fewer than
+ * two ticks, or no goroutine with two samples: nothing may be sent (say so). Too big for the service:
+ * thinned, then grouped, at last with fewer threads (sentry_plan.c). The window must outlive *ret.
  * sentry_v1_deinit is needed only after success.
  */
 struct error *sentry_v1_build(const struct window *w, const struct export_options *o,
 			      struct sentry_v1 *ret);
+/* Writes the profile in pieces, exactly profile_len bytes; never held in memory as a whole. */
+struct error *sentry_v1_profile(const struct sentry_v1 *v, struct sink *out);
 void sentry_v1_deinit(struct sentry_v1 *v);
 
 /* ---- what people and other formats ask of a window (aggregate.c) ---- */

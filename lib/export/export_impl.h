@@ -50,6 +50,27 @@ struct error *keyset_add(struct keyset *k, const void *key, size_t len, uint32_t
 /* Borrowed until the next keyset_add. */
 const void *keyset_get(const struct keyset *k, uint32_t i, size_t *len);
 
+/* ---- sentry_stream.c: JSON on its way to a sink ---- */
+
+/* Text is added to `b` and goes on in pieces. Without a sink it is only counted. */
+struct sentry_stream {
+	struct buf b;
+	struct sink *out;
+	uint64_t bytes;		/* gone on */
+	struct error *err;	/* of the sink: nothing is written after it */
+};
+
+void sentry_stream_init(struct sentry_stream *s, struct sink *out);
+/* To be called after each row: lets go of what has come together. */
+void sentry_stream_pass(struct sentry_stream *s);
+/* Lets go of the rest and frees; *bytes is all that was written. */
+struct error *sentry_stream_end(struct sentry_stream *s, uint64_t *bytes);
+
+/* Decimal digits of n. */
+uint32_t sentry_digits(uint64_t n);
+/* Writes them and returns where they end. */
+char *sentry_put_number(char *at, uint64_t n);
+
 /* ---- sentry_frames.c: the tables of frames and stacks of one payload ---- */
 
 struct sentry_stacks {
@@ -70,66 +91,221 @@ void sentry_stacks_init(struct sentry_stacks *s, const struct profile *p);
 void sentry_stacks_deinit(struct sentry_stacks *s);
 /* The number of a stack in the payload. */
 struct error *sentry_stack(struct sentry_stacks *s, profile_id stack, uint32_t *ret);
+/* Of one frame that no function stands for. */
+struct error *sentry_stack_of_mark(struct sentry_stacks *s, const char *mark, uint32_t *ret);
 /* "frames":[...],"stacks":[...] */
-void sentry_stacks_json(const struct sentry_stacks *s, struct buf *b);
+void sentry_stacks_json(const struct sentry_stacks *s, struct sentry_stream *out);
 
-/* ---- sentry_threads.c: which goroutines are told ---- */
+/* ---- sentry_plan.c: how much is told ---- */
 
-struct sentry_thread {
-	uint64_t key;
-	const struct window_track **tracks;	/* in order of time; several only if the key came again */
-	uint32_t n_tracks;
-	uint64_t cpu_ns;
-	uint32_t changes;			/* intervals */
+enum sentry_grouping {
+	SENTRY_GROUP_NONE,
+	SENTRY_GROUP_SAME,	/* never on a CPU, with one and the same stack */
+	SENTRY_GROUP_PARKED,	/* never on a CPU, of one entry function or label */
+	SENTRY_GROUP_ALL,	/* of one entry function or label */
 };
 
-struct sentry_threads {
-	const struct window_track **tracks;	/* all of the window, by key and time */
-	struct sentry_thread *v;		/* those that are told first, the left out behind them */
-	uint32_t told, n;
-	uint64_t active;			/* key of the active one, always among the told */
-	uint32_t goroutines;			/* in the window, told or not */
+struct sentry_level {
+	bool last_ticks;	/* of parked intervals the last tick too */
+	uint64_t mixed_ns;	/* off the CPU, the order of stacks within this time is not told; 0: it is */
+	uint32_t tick_step;	/* on a CPU, every n-th tick */
+	bool all_mixed;		/* on the CPU, too */
+	enum sentry_grouping grouping;
 };
 
 /* What decides how a window becomes samples. */
 struct sentry_view {
 	const struct window *w;
 	enum profile_mode mode;
-	uint64_t limit;			/* CLOCK_MONOTONIC: nothing later is told */
+	uint64_t limit;		/* CLOCK_MONOTONIC: nothing later is told */
+	const struct sentry_level *level;
 };
 
-struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
-				    struct sentry_threads *ret);
-void sentry_threads_deinit(struct sentry_threads *t);
-/* {"ID":{"name":...},...} of those told */
-void sentry_threads_json(const struct sentry_threads *t, const struct profile *p, struct buf *b);
+/* ---- sentry_groups.c: many goroutines told as one ---- */
 
-/* ---- sentry_samples.c: from intervals to samples ---- */
-
-struct sentry_sample {
-	uint64_t at;			/* since the window's start */
-	uint32_t thread;		/* index into sentry_threads.v */
-	uint32_t stack;
-	uint32_t order;			/* keeps equal instants in order */
+/* What is to be known of a goroutine before it is told. */
+struct sentry_facts {
+	uint64_t key, cpu_ns;
+	uint64_t start;			/* of its first interval that is told */
+	uint32_t changes;		/* intervals */
+	profile_id entry;		/* of its latest track */
+	profile_id stack;		/* of the first interval that is told */
+	profile_id state, labels;	/* of the latest one */
+	bool told, oncpu, one_stack;
+	bool alone;			/* must not be grouped */
 };
 
-struct sentry_samples {
-	struct sentry_sample *v;
-	uint32_t n, cap;
+struct sentry_group {
+	uint64_t start;			/* of the first member, CLOCK_MONOTONIC */
+	uint64_t cpu_ns;
+	uint32_t members;
+	profile_id name, state;
+	bool by_label, native, one_stack;
+};
+
+/* Time of one stack in a group, all members together. */
+struct sentry_sum {
+	uint64_t ns;
+	uint32_t group;
+	profile_id stack;
+};
+
+struct sentry_groups {
+	struct keyset keys;		/* whose group -> its number */
+	struct sentry_group *v;
+	uint32_t cap;
+	struct keyset sum_keys;		/* group and stack -> place in sums */
+	struct sentry_sum *sums;	/* at last by group, longest first */
+	uint32_t cap_sums;
+};
+
+struct sentry_threads;
+
+void sentry_groups_init(struct sentry_groups *g);
+void sentry_groups_deinit(struct sentry_groups *g);
+/* All goroutines must have been counted before the first is added. */
+struct error *sentry_groups_count(struct sentry_groups *g, const struct sentry_view *view,
+				  const struct export_options *o, const struct sentry_facts *f);
+/* Adds a goroutine with its n tracks; *ret is set to true unless it may not be grouped or would be alone. */
+struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view,
+				const struct export_options *o, const struct sentry_facts *f,
+				const uint32_t *tracks, uint32_t n, bool *ret);
+/* Makes all groups threads. */
+struct error *sentry_groups_threads(struct sentry_threads *t);
+
+/* ---- sentry_threads.c: which threads are told ---- */
+
+enum sentry_thread_kind {
+	SENTRY_GOROUTINE,	/* or a thread without one */
+	SENTRY_LANE,
+	SENTRY_GROUP,
+};
+
+/* Intervals [first, end) of a track: what a thread is put together from. */
+struct sentry_piece {
+	uint32_t track;		/* of the window */
+	uint32_t first, end;
+	uint32_t owner, lane;	/* sentry_lanes.c */
+};
+
+struct sentry_thread {
+	uint64_t id;		/* in the payload; of a lane or group 0 until it is sure to be told */
+	uint64_t cpu_ns;
+	uint32_t changes;	/* intervals; of a group its members */
+	uint32_t first, n;	/* its pieces, in order of time; of a group its sums */
+	profile_id name;	/* string: entry function, or the value of the label */
+	profile_id state;	/* string: of a group with one stack; else 0 */
+	uint32_t lane;		/* from 0; of a group its number */
+	uint8_t kind;		/* enum sentry_thread_kind */
+	bool by_label;		/* `name` is a value */
+	bool native;		/* no goroutine */
+	bool pinned;		/* the active one, as asked for */
+};
+
+struct sentry_threads {
+	struct sentry_thread *v;	/* those that are told, most important first */
+	uint32_t told, cap;
+	uint32_t most;			/* 0: all are told */
+	struct sentry_piece *pieces;
+	uint32_t n_pieces, cap_pieces;
+	struct sentry_groups groups;
+	uint64_t active;		/* id of the active one, always among the told */
+	uint32_t goroutines;		/* in the window, told or not */
+	uint32_t n_groups, grouped;	/* that are told, and their members */
+	uint32_t left_out;		/* goroutines, or lanes */
+	struct keyset left_names;	/* profile_id of a string -> place in left_counts */
+	uint32_t *left_counts;
+	uint32_t cap_left;
 };
 
 /* Is an interval of this length shown at all, and with its stack? */
 bool sentry_interval_told(const struct sentry_view *view, const struct interval *iv);
+/* Its end, as far as it is told. */
+uint64_t sentry_interval_end(const struct sentry_view *view, const struct interval *iv);
+/* The value of the label that was asked for; false: there is none, or none was asked for. */
+bool sentry_label_value(const struct profile *p, const struct export_options *o, profile_id labels,
+			profile_id *ret);
+
+/* Fills *ret, which needs sentry_threads_deinit on failure too. */
+struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
+				    struct sentry_threads *ret);
+void sentry_threads_deinit(struct sentry_threads *t);
+/* One more, which may push others out. */
+struct error *sentry_threads_add(struct sentry_threads *t, const struct sentry_thread *th);
+
+/* ---- sentry_lanes.c: goroutines that share threads ---- */
+
+/* Cuts the told intervals of a track into pieces. `owners` collects whose they are. */
+struct error *sentry_lanes_track(const struct sentry_view *view, const struct export_options *o,
+				 struct keyset *owners, uint32_t track, struct sentry_threads *t);
+/* Lays all pieces out and adds the lanes; the first one of goroutine `wanted` (0 none) is pinned. */
+struct error *sentry_lanes(const struct sentry_view *view, const struct keyset *owners, uint64_t wanted,
+			   struct sentry_threads *t);
+
+/* ---- sentry_names.c: ids and names ---- */
+
+/* Gives lanes and groups that are told their ids. */
+struct error *sentry_threads_name(struct sentry_threads *t, const struct sentry_view *view);
+/* {"ID":{"name":...},...} of those told */
+void sentry_threads_json(const struct sentry_threads *t, const struct sentry_view *view,
+			 const struct export_options *o, struct sentry_stream *out);
+
+/* ---- sentry_samples.c: from intervals to samples ---- */
+
+struct sentry_sample {
+	uint64_t at_order;	/* time since the window's start; below it what keeps equal ones in order */
+	uint32_t thread;	/* index into sentry_threads.v */
+	uint32_t stack;
+};
+
+struct sentry_samples {
+	struct sentry_sample *v;	/* by time; NULL while they were only counted */
+	uint32_t n;
+	uint64_t bytes;			/* of sentry_samples_json */
+	uint64_t oncpu_starts;		/* of them those where on-CPU intervals begin, */
+	uint64_t oncpu_ticks;		/* and those at the ticks within */
+};
+
+struct error *sentry_samples_count(const struct sentry_view *view, const struct sentry_threads *t,
+				   struct sentry_stacks *stacks, struct sentry_samples *ret);
+/* Makes those that were counted. */
 struct error *sentry_samples_of(const struct sentry_view *view, const struct sentry_threads *t,
 				struct sentry_stacks *stacks, struct sentry_samples *ret);
 void sentry_samples_deinit(struct sentry_samples *s);
 void sentry_samples_json(const struct sentry_samples *s, const struct sentry_threads *t,
-			 struct buf *b);
+			 struct sentry_stream *out);
+
+/* ---- sentry_plan.c ---- */
+
+/* A profile ready to be written. */
+struct sentry_plan {
+	struct sentry_view view;	/* of the level below */
+	struct sentry_level level;
+	uint32_t step;			/* how often something was taken away */
+	enum sentry_grouping least;	/* groups that are made at any step */
+	struct export_options o;	/* with as many threads as fit */
+	struct sentry_threads threads;
+	struct sentry_stacks stacks;
+	struct sentry_samples samples;
+	bool thinned;			/* it is not all there */
+	uint64_t body;			/* bytes without the head */
+	struct buf head;		/* the profile's other members, set by sentry_v1.c: {... */
+};
+
+/*
+ * Makes a plan whose body has at most `room` bytes. Errors are those of sentry_v1_build.
+ * sentry_plan_destroy(NULL) is fine.
+ */
+struct error *sentry_plan_create(const struct window *w, const struct export_options *o, uint64_t room,
+				 struct sentry_plan **ret);
+void sentry_plan_destroy(struct sentry_plan *plan);
+/* The head, the tables, threads and samples: head.len + body bytes. */
+struct error *sentry_plan_write(const struct sentry_plan *plan, struct sink *out);
 
 /* ---- sentry_v1.c ---- */
 
 /* sentry_v1_build with another limit for the profile's bytes; tests use a small one. */
 struct error *sentry_v1_build_limited(const struct window *w, const struct export_options *o,
-				      size_t most_bytes, struct sentry_v1 *ret);
+				      uint64_t most_bytes, struct sentry_v1 *ret);
 
 #endif

@@ -192,19 +192,36 @@ struct error *sentry_stack(struct sentry_stacks *s, profile_id stack, uint32_t *
 	return err;
 }
 
-void sentry_stacks_json(const struct sentry_stacks *s, struct buf *b)
+struct error *sentry_stack_of_mark(struct sentry_stacks *s, const char *mark, uint32_t *ret)
 {
+	uint32_t frame;
+	bool fresh;
+	struct error *err = add_mark(s, mark, &frame);
+
+	return err ? err : keyset_add(&s->stacks, &frame, sizeof(frame), ret, &fresh);
+}
+
+void sentry_stacks_json(const struct sentry_stacks *s, struct sentry_stream *out)
+{
+	struct buf *b = &out->b;
+
 	buf_adds(b, "\"frames\":[");
 	buf_add(b, s->frames_json.data, s->frames_json.len);
 	buf_adds(b, "],\"stacks\":[");
-	for (uint32_t i = 0; i < s->stacks.n; i++) {
+	for (uint32_t i = 0; i < s->stacks.n && !b->failed; i++) {
 		size_t len;
 		const uint32_t *v = keyset_get(&s->stacks, i, &len);
 
 		buf_adds(b, i ? ",[" : "[");
-		for (size_t k = 0; k < len / sizeof(*v); k++)
-			buf_addf(b, k ? ",%u" : "%u", v[k]);
+		for (size_t k = 0; k < len / sizeof(*v); k++) {
+			char number[24];
+
+			if (k)
+				buf_addc(b, ',');
+			buf_add(b, number, (size_t)(sentry_put_number(number, v[k]) - number));
+		}
 		buf_addc(b, ']');
+		sentry_stream_pass(out);
 	}
 	buf_addc(b, ']');
 }

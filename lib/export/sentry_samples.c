@@ -11,34 +11,78 @@
  *	  cpu mode			of the active thread too. None before the first stack and
  *					after the last one: the service cuts idle edges off.
  *
- * So the time of each stack is exactly the length of its intervals, thinned or not.
+ * So the time of each stack is exactly the length of its intervals, thinned or not. Before an empty stack
+ * stands a mark that lasts a nanosecond, "[idle]": the service fills empty samples with what the stacks before
+ * and after them have in common, so that the time between two equal ones would be theirs. With a mark it
+ * has nothing in common.
+ *
+ * Where that is too much, the level (sentry_plan.c) takes away: the last ticks; the order of parked
+ * stacks within some time, of which then only the sums are told; ticks of on-CPU intervals; their order.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "export/export_impl.h"
+
+enum { ORDER_BITS = 29 };	/* of sentry_sample.at_order; the rest holds 34 s */
+
+static const char sample_text[][32] = {
+	"{\"elapsed_since_start_ns\":", ",\"stack_id\":", ",\"thread_id\":", "}",
+};
+
+/* Of one sample, numbers apart; with the comma behind it. */
+static uint64_t sample_bytes(void)
+{
+	uint64_t bytes = 1;
+
+	for (size_t i = 0; i < sizeof(sample_text) / sizeof(sample_text[0]); i++)
+		bytes += strlen(sample_text[i]);
+	return bytes;
+}
+
+/* Time of one stack within a stretch. */
+struct mixed_stack {
+	uint32_t stack;
+	uint64_t ns;
+};
+
+/* A stretch, mostly parked, of which only the sum for each stack is told. */
+struct mixed {
+	uint64_t start, until;
+	struct mixed_stack *v;
+	uint32_t n, cap;
+	uint32_t *place;	/* of a stack in v, if it is there */
+	uint32_t cap_place;
+};
 
 struct expansion {
 	const struct sentry_view *view;
 	struct sentry_stacks *stacks;
 	struct sentry_samples *out;
+	bool counting;			/* samples are counted, not kept */
 	/* the thread at hand */
 	uint32_t thread;
+	uint32_t id_digits;
 	bool active;
 	bool begun;			/* it has had a stack */
 	uint64_t end;			/* where its last stack ended */
 	uint32_t stack;			/* that stack */
 	uint64_t held_back;		/* its last tick, written once something follows; 0: none */
+	struct mixed mixed;		/* goes on where that ended, and is written later */
 };
 
 static struct error *emit(struct expansion *x, uint64_t at, uint32_t stack)
 {
 	struct sentry_samples *out = x->out;
-	struct error *err = array_reserve(&out->v, &out->cap, out->n + 1, sizeof(*out->v));
 
-	if (err)
-		return err;
-	out->v[out->n] = (struct sentry_sample){ at - x->view->w->start.mono, x->thread, stack, out->n };
-	out->n++;
+	at -= x->view->w->start.mono;
+	if (x->counting)
+		out->bytes += sample_bytes() + sentry_digits(at) + sentry_digits(stack) + x->id_digits;
+	else
+		out->v[out->n] = (struct sentry_sample){ at << ORDER_BITS | out->n, x->thread, stack };
+	/* Far more than the service takes would fit. */
+	if (++out->n >> ORDER_BITS)
+		return error_new(ERROR_UNSUPPORTED, "too many samples in one window");
 	return NULL;
 }
 
@@ -63,9 +107,11 @@ static struct error *emit_ticks(struct expansion *x, uint64_t after, uint64_t be
 				uint32_t end, uint32_t stack)
 {
 	const struct window *w = x->view->w;
+	uint32_t step = x->active ? 1 : x->view->level->tick_step;
 	struct error *err = NULL;
 
-	for (uint32_t i = first; i < end && i < w->n_ticks && w->ticks[i] < before && !err; i++)
+	first = (first + step - 1) / step * step;
+	for (uint32_t i = first; i < end && i < w->n_ticks && w->ticks[i] < before && !err; i += step)
 		if (w->ticks[i] > after)
 			err = emit(x, w->ticks[i], stack);
 	return err;
@@ -80,89 +126,272 @@ static struct error *flush(struct expansion *x)
 	return err;
 }
 
+/* ---- time told stack by stack ---- */
+
+static struct error *emit_mixed(struct expansion *x)
+{
+	struct mixed *m = &x->mixed;
+	uint64_t at = m->start;
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < m->n && !err; i++) {
+		/* What goes on needs no sample. */
+		if (!x->begun || i || m->v[i].stack != x->stack)
+			err = emit(x, at, m->v[i].stack);
+		x->stack = m->v[i].stack;
+		x->begun = true;
+		at += m->v[i].ns;
+	}
+	m->n = 0;
+	x->end = at;
+	return err;
+}
+
+/* Room for a stack's place; what is new is zero, which any value may be. */
+static struct error *reserve_place(struct mixed *m, uint32_t stack)
+{
+	uint32_t before = m->cap_place;
+	struct error *err = array_reserve(&m->place, &m->cap_place, stack + 1, sizeof(*m->place));
+
+	if (!err)
+		memset(m->place + before, 0, (size_t)(m->cap_place - before) * sizeof(*m->place));
+	return err;
+}
+
+/*
+ * Does an interval that may be mixed belong to the stretch at hand? A long one is not torn from its place
+ * for the sake of short ones. Time without a stack ends a stretch as long as order means anything on a CPU.
+ */
+static bool joins(const struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	const struct sentry_level *level = x->view->level;
+	const struct mixed *m = &x->mixed;
+
+	return m->n && (iv->t_start == m->until || level->all_mixed) &&
+	       end - iv->t_start < level->mixed_ns && iv->t_start - m->start < level->mixed_ns;
+}
+
+static struct error *mix(struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	struct mixed *m = &x->mixed;
+	uint32_t stack, i;
+	struct error *err = sentry_stack(x->stacks, iv->stack, &stack);
+
+	if (!err)
+		err = reserve_place(m, stack);
+	if (!err)
+		err = array_reserve(&m->v, &m->cap, m->n + 1, sizeof(*m->v));
+	if (err)
+		return err;
+	if (!m->n)
+		m->start = iv->t_start;
+	i = m->place[stack];
+	if (i >= m->n || m->v[i].stack != stack) {
+		i = m->place[stack] = m->n++;
+		m->v[i] = (struct mixed_stack){ .stack = stack };
+	}
+	m->v[i].ns += end - iv->t_start;
+	m->until = end;
+	return NULL;
+}
+
+/* ---- one thread ---- */
+
 /* Time without a stack, from the end of the last one. */
 static struct error *idle_until(struct expansion *x, uint64_t until)
 {
-	uint32_t empty;
-	struct error *err = sentry_stack(x->stacks, PROFILE_STACK_EMPTY, &empty);
+	uint32_t mark, empty;
+	struct error *err = sentry_stack_of_mark(x->stacks, "[idle]", &mark);
 
 	if (!err)
+		err = sentry_stack(x->stacks, PROFILE_STACK_EMPTY, &empty);
+	if (!err)
+		err = emit(x, x->end, mark);
+	x->end++;	/* no two samples of one thread at one instant: who sorts might change their order */
+	if (!err && x->end < until)
 		err = emit(x, x->end, empty);
 	if (!err && x->active)
 		err = emit_ticks(x, x->end, until, tick_after(x->view->w, x->end), UINT32_MAX, empty);
+	x->begun = false;
+	return err;
+}
+
+/* Is it told by its sum? */
+static bool may_mix(const struct expansion *x, const struct interval *iv)
+{
+	const struct sentry_level *level = x->view->level;
+
+	return level->mixed_ns && !x->active && (level->all_mixed || !(iv->flags & INTERVAL_ONCPU));
+}
+
+/* The sample at its start, unless a parked stack goes on that needs none. */
+static struct error *begin(struct expansion *x, const struct interval *iv, uint64_t end, bool dense)
+{
+	uint32_t stack;
+	struct error *err = sentry_stack(x->stacks, iv->stack, &stack);
+	bool goes_on = x->begun && !dense && !x->view->level->last_ticks && stack == x->stack;
+
+	if (!err && !goes_on)
+		err = emit(x, iv->t_start, stack);
+	x->stack = stack;
+	x->begun = true;
+	x->end = end;
+	return err;
+}
+
+static struct error *add_oncpu(struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	struct sentry_samples *out = x->out;
+	uint64_t bytes = out->bytes;
+	struct error *err = begin(x, iv, end, true);
+
+	if (err)
+		return err;
+	out->oncpu_starts += out->bytes - bytes;
+	bytes = out->bytes;
+	err = emit_ticks(x, iv->t_start, end, iv->first_tick, iv->end_tick, x->stack);
+	out->oncpu_ticks += out->bytes - bytes;
+	return err;
+}
+
+static struct error *add_parked(struct expansion *x, const struct interval *iv, uint64_t end)
+{
+	const struct window *w = x->view->w;
+	struct error *err = begin(x, iv, end, false);
+
+	if (!x->view->level->last_ticks || iv->end_tick <= iv->first_tick || iv->end_tick > w->n_ticks)
+		return err;
+	if (w->ticks[iv->end_tick - 1] > iv->t_start && w->ticks[iv->end_tick - 1] < end)
+		x->held_back = w->ticks[iv->end_tick - 1];
 	return err;
 }
 
 static struct error *add_interval(struct expansion *x, const struct interval *iv)
 {
-	const struct window *w = x->view->w;
-	uint64_t end = iv->t_end < x->view->limit ? iv->t_end : x->view->limit;
+	uint64_t end = sentry_interval_end(x->view, iv);
+	bool mixes = may_mix(x, iv);
 	struct error *err = flush(x);
 
+	if (!err && mixes && joins(x, iv, end))
+		return mix(x, iv, end);
+	if (!err && x->mixed.n)
+		err = emit_mixed(x);
 	if (!err && x->begun && iv->t_start > x->end)
 		err = idle_until(x, iv->t_start);
-	if (!err)
-		err = sentry_stack(x->stacks, iv->stack, &x->stack);
-	if (!err)
-		err = emit(x, iv->t_start, x->stack);
 	if (err)
 		return err;
-	x->begun = true;
-	x->end = end;
-	if (x->active || iv->flags & INTERVAL_ONCPU)
-		return emit_ticks(x, iv->t_start, end, iv->first_tick, iv->end_tick, x->stack);
-	if (iv->end_tick > iv->first_tick && iv->end_tick <= w->n_ticks) {
-		uint64_t last = w->ticks[iv->end_tick - 1];
-
-		if (last > iv->t_start && last < end)
-			x->held_back = last;
-	}
-	return NULL;
+	if (mixes)
+		return mix(x, iv, end);
+	return x->active || iv->flags & INTERVAL_ONCPU ? add_oncpu(x, iv, end) : add_parked(x, iv, end);
 }
 
-static struct error *add_thread(struct expansion *x, const struct sentry_thread *th)
+/* The average of its members: at each place the sum so far, divided. */
+static struct error *add_group(struct expansion *x, const struct sentry_thread *th,
+			       const struct sentry_groups *g)
+{
+	const struct sentry_group *group = &g->v[th->lane];
+	uint64_t sum = 0;
+	struct error *err = NULL;
+
+	x->end = group->start;
+	for (uint32_t i = th->first; i < th->first + th->n && !err; i++) {
+		uint64_t at = x->end;
+
+		sum += g->sums[i].ns;
+		x->end = group->start + sum / group->members;
+		err = sentry_stack(x->stacks, g->sums[i].stack, &x->stack);
+		if (!err)
+			err = emit(x, at, x->stack);
+		if (!err && x->active)
+			err = emit_ticks(x, at, x->end, tick_after(x->view->w, at), UINT32_MAX, x->stack);
+	}
+	x->begun = true;
+	return err;
+}
+
+static struct error *add_pieces(struct expansion *x, const struct sentry_threads *t,
+				const struct sentry_thread *th)
 {
 	struct error *err = NULL;
 
+	for (uint32_t k = th->first; k < th->first + th->n; k++) {
+		const struct sentry_piece *p = &t->pieces[k];
+		const struct window_track *track = &x->view->w->tracks[p->track];
+
+		for (uint32_t i = p->first; i < p->end && !err; i++)
+			if (sentry_interval_told(x->view, &track->v[i]))
+				err = add_interval(x, &track->v[i]);
+	}
+	return err;
+}
+
+static struct error *add_thread(struct expansion *x, const struct sentry_threads *t,
+				const struct sentry_thread *th)
+{
+	struct error *err;
+
 	x->begun = false;
 	x->held_back = 0;
-	for (uint32_t k = 0; k < th->n_tracks; k++)
-		for (uint32_t i = 0; i < th->tracks[k]->n && !err; i++)
-			if (sentry_interval_told(x->view, &th->tracks[k]->v[i]))
-				err = add_interval(x, &th->tracks[k]->v[i]);
+	err = th->kind == SENTRY_GROUP ? add_group(x, th, &t->groups) : add_pieces(x, t, th);
+	if (!err && x->mixed.n)
+		err = emit_mixed(x);
 	if (!err && x->begun)
 		err = emit(x, x->end, x->stack);
 	return err;
+}
+
+static struct error *add_threads(struct expansion *x, const struct sentry_threads *t)
+{
+	struct error *err = NULL;
+
+	x->out->n = 0;
+	for (uint32_t i = 0; i < t->told && !err; i++) {
+		x->thread = i;
+		x->id_digits = sentry_digits(t->v[i].id);
+		x->active = t->v[i].id == t->active;
+		err = add_thread(x, t, &t->v[i]);
+	}
+	free(x->mixed.v);
+	free(x->mixed.place);
+	return err;
+}
+
+/* ---- all ---- */
+
+struct error *sentry_samples_count(const struct sentry_view *view, const struct sentry_threads *t,
+				   struct sentry_stacks *stacks, struct sentry_samples *ret)
+{
+	struct sentry_samples s = { 0 };
+	struct expansion x = { .view = view, .stacks = stacks, .out = &s, .counting = true };
+	struct error *err = add_threads(&x, t);
+
+	if (err)
+		return err;
+	s.bytes += s.n ? 1 : 2;		/* brackets; the last one has no comma */
+	*ret = s;
+	return NULL;
 }
 
 static int by_time(const void *va, const void *vb)
 {
 	const struct sentry_sample *a = va, *b = vb;
 
-	if (a->at != b->at)
-		return a->at < b->at ? -1 : 1;
-	return (a->order > b->order) - (a->order < b->order);
+	return (a->at_order > b->at_order) - (a->at_order < b->at_order);
 }
 
 struct error *sentry_samples_of(const struct sentry_view *view, const struct sentry_threads *t,
 				struct sentry_stacks *stacks, struct sentry_samples *ret)
 {
-	struct sentry_samples s = { 0 };
-	struct expansion x = { .view = view, .stacks = stacks, .out = &s };
-	struct error *err = NULL;
+	struct expansion x = { .view = view, .stacks = stacks, .out = ret };
+	struct error *err;
 
-	for (uint32_t i = 0; i < t->told && !err; i++) {
-		x.thread = i;
-		x.active = t->v[i].key == t->active;
-		err = add_thread(&x, &t->v[i]);
-	}
-	if (err) {
-		sentry_samples_deinit(&s);
-		return err;
-	}
-	qsort(s.v, s.n, sizeof(*s.v), by_time);
-	*ret = s;
-	return NULL;
+	ret->v = calloc((size_t)ret->n + 1, sizeof(*ret->v));
+	if (!ret->v)
+		return &err_nomem;
+	err = add_threads(&x, t);
+	if (!err && ret->n)
+		qsort(ret->v, ret->n, sizeof(*ret->v), by_time);
+	return err;
 }
 
 void sentry_samples_deinit(struct sentry_samples *s)
@@ -171,13 +400,30 @@ void sentry_samples_deinit(struct sentry_samples *s)
 	*s = (struct sentry_samples){ 0 };
 }
 
-void sentry_samples_json(const struct sentry_samples *s, const struct sentry_threads *t,
-			 struct buf *b)
+static char *put_text(char *at, const char *text)
 {
-	buf_addc(b, '[');
-	for (uint32_t i = 0; i < s->n && !b->failed; i++)
-		buf_addf(b, "%s{\"elapsed_since_start_ns\":%llu,\"stack_id\":%u,\"thread_id\":%llu}",
-			 i ? "," : "", (unsigned long long)s->v[i].at, s->v[i].stack,
-			 (unsigned long long)t->v[s->v[i].thread].key);
-	buf_addc(b, ']');
+	size_t len = strlen(text);
+
+	memcpy(at, text, len);
+	return at + len;
+}
+
+void sentry_samples_json(const struct sentry_samples *s, const struct sentry_threads *t,
+			 struct sentry_stream *out)
+{
+	buf_addc(&out->b, '[');
+	for (uint32_t i = 0; i < s->n && !out->b.failed; i++) {
+		const struct sentry_sample *v = &s->v[i];
+		char row[160], *at = row;
+
+		if (i)
+			*at++ = ',';
+		at = sentry_put_number(put_text(at, sample_text[0]), v->at_order >> ORDER_BITS);
+		at = sentry_put_number(put_text(at, sample_text[1]), v->stack);
+		at = sentry_put_number(put_text(at, sample_text[2]), t->v[v->thread].id);
+		at = put_text(at, sample_text[3]);
+		buf_add(&out->b, row, (size_t)(at - row));
+		sentry_stream_pass(out);
+	}
+	buf_addc(&out->b, ']');
 }

@@ -1,9 +1,9 @@
 /*
  * sentry_v1.c: one window as a Sentry transaction and its sample profile (format 1), the two JSON
  * documents of one envelope. What is built here must not be refused: a window without two samples of
- * one goroutine is told as such and not built, one that is too big is built with fewer goroutines.
+ * one goroutine is told as such and not built, one that is too big tells less (sentry_plan.c).
  *
- * Small documents are cJSON trees; frames, stacks and samples are streamed. Text comes from the
+ * Small documents are cJSON trees; frames, stacks, threads and samples are streamed. Text comes from the
  * target and may be anything: it goes through buf_add_json, which makes it valid UTF-8.
  *
  * Follows getsentry/relay, relay-profiling (sample v1) and the SDK documents on envelope items.
@@ -20,20 +20,16 @@
 
 enum {
 	PROFILE_BYTES_MOST = 50 * 1024 * 1024 - 4096,	/* the service takes 50 MiB */
+	HEAD_BYTES_MOST = 100 * 1024,	/* of the profile's other members: a dozen names of NAME_MOST * 4 */
 	LEFT_OUT_NAMES = 20,
 	NAME_MOST = 200,
 	USEC = 1000000,			/* in a second */
 };
 
-static const uint64_t window_most = 29 * (uint64_t)NSEC_PER_SEC + 500 * NSEC_PER_MSEC;
-
 struct builder {
-	struct sentry_view view;
-	const struct export_options *o;
+	const struct window *w;
 	const struct profile_meta *meta;
-	struct sentry_threads threads;
-	struct sentry_stacks stacks;
-	struct sentry_samples samples;
+	struct sentry_plan *plan;
 	struct sentry_v1 *out;
 	char span_id[17];
 	uint64_t start, end;	/* microseconds since 1970 */
@@ -168,59 +164,80 @@ static void add_runtime(struct builder *b, cJSON *doc)
 
 static int by_count(const void *va, const void *vb)
 {
-	const uint32_t *a = va, *b = vb;	/* {entry, count} */
+	const uint32_t *a = va, *b = vb;	/* {name, count} */
 
 	if (a[1] != b[1])
 		return a[1] < b[1] ? 1 : -1;
 	return (a[0] > b[0]) - (a[0] < b[0]);
 }
 
-static struct error *count_left_out(const struct sentry_threads *t, struct keyset *entries,
-				    uint32_t (*counts)[2])
-{
-	for (uint32_t i = t->told; i < t->n; i++) {
-		const struct sentry_thread *th = &t->v[i];
-		profile_id entry = th->tracks[th->n_tracks - 1]->info.entry;
-		uint32_t at;
-		bool fresh;
-		struct error *err = keyset_add(entries, &entry, sizeof(entry), &at, &fresh);
-
-		if (err)
-			return err;
-		counts[at][0] = entry;
-		counts[at][1]++;
-	}
-	return NULL;
-}
-
 /* {"count":N,"by_entry":[{"entry":NAME,"count":N},...]}: names as values, keys must be ours. */
 static struct error *add_left_out(struct builder *b, cJSON *context)
 {
-	const struct sentry_threads *t = &b->threads;
-	_cleanup_free_ uint32_t (*counts)[2] = calloc((size_t)(t->n - t->told) + 1, sizeof(*counts));
-	_cleanup_(keyset_deinit) struct keyset entries;
+	const struct sentry_threads *t = &b->plan->threads;
+	uint32_t n = t->left_names.n;
+	_cleanup_free_ uint32_t (*counts)[2] = calloc((size_t)n + 1, sizeof(*counts));
 	cJSON *o = add_object(b, context, "left_out"), *list;
-	struct error *err;
 
-	keyset_init(&entries);
 	if (!counts)
 		return &err_nomem;
-	add_number(b, o, "count", t->n - t->told);
-	err = count_left_out(t, &entries, counts);
-	if (err || !entries.n)
-		return err;
-	qsort(counts, entries.n, sizeof(*counts), by_count);
+	add_number(b, o, "count", t->left_out);
+	if (!n)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++) {
+		size_t len;
+
+		counts[i][0] = *(const profile_id *)keyset_get(&t->left_names, i, &len);
+		counts[i][1] = t->left_counts[i];
+	}
+	qsort(counts, n, sizeof(*counts), by_count);
 	list = cJSON_AddArrayToObject(o, "by_entry");
-	for (uint32_t i = 0; list && i < entries.n && i < LEFT_OUT_NAMES; i++) {
+	for (uint32_t i = 0; list && i < n && i < LEFT_OUT_NAMES; i++) {
 		cJSON *row = cJSON_CreateObject();
 
 		if (!row)
 			return &err_nomem;
 		cJSON_AddItemToArray(list, row);
-		add_required(b, row, "entry", profile_string_get(b->view.w->profile, counts[i][0]));
+		add_required(b, row, "entry", profile_string_get(b->w->profile, counts[i][0]));
 		add_number(b, row, "count", counts[i][1]);
 	}
 	return list ? NULL : &err_nomem;
+}
+
+/* What was taken away because it would have been too much: sentry_plan.c. */
+static void add_thinned(struct builder *b, cJSON *context)
+{
+	const struct sentry_level *level = b->plan->view.level;
+	cJSON *o;
+
+	if (!b->plan->thinned)
+		return;
+	o = add_object(b, context, "thinned");
+	if (!level->last_ticks)
+		add_text(b, o, "parked", "one sample where a stack begins, no second one at its last tick");
+	if (level->mixed_ns)
+		add_number(b, o, level->all_mixed ? "order_of_stacks_lost_within_ns" :
+			   "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
+	if (level->all_mixed)
+		add_text(b, o, "on_cpu", "one sample where a stack begins, none at ticks");
+	else if (level->tick_step > 1)
+		add_number(b, o, "on_cpu_one_sample_in_ticks", level->tick_step);
+	if (level->grouping) {
+		add_number(b, o, "goroutines_grouped", b->plan->threads.grouped);
+		add_number(b, o, "groups", b->plan->threads.n_groups);
+		add_text(b, o, "a_group_is", "the average of its goroutines: times their number it is their sum");
+	}
+}
+
+static void add_threads_by(struct builder *b, cJSON *context)
+{
+	static const char *const names[] = {
+		[EXPORT_BY_GOROUTINE] = "goroutine", [EXPORT_BY_ENTRY] = "entry", [EXPORT_BY_LABEL] = "label",
+	};
+
+	add_text(b, context, "threads_by", names[b->plan->o.threads]);
+	if (b->plan->o.threads == EXPORT_BY_LABEL)
+		add_text(b, context, "label", b->plan->o.label);
 }
 
 /* "CPU time unseen" -> cpu_time_unseen_ns */
@@ -235,28 +252,30 @@ static void add_health(struct builder *b, cJSON *context)
 		snprintf(name, sizeof(name), "%s%s", health_table[i].name, ns ? "_ns" : "");
 		for (char *c = name; *c; c++)
 			*c = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '_';
-		add_number(b, o, name, b->view.w->health[i]);
+		add_number(b, o, name, b->w->health[i]);
 	}
 }
 
 static struct error *add_goprof(struct builder *b, cJSON *contexts)
 {
 	cJSON *c = add_object(b, contexts, "goprof");
-	const struct window *w = b->view.w;
+	const struct window *w = b->w;
 
-	add_text(b, c, "mode", export_mode_name(b->o->mode));
+	add_text(b, c, "mode", export_mode_name(b->plan->o.mode));
 	add_number(b, c, "rate_hz", b->meta->rate_hz);
 	add_number(b, c, "window", w->number);
 	add_number(b, c, "ticks", w->n_ticks);
-	add_number(b, c, "goroutines", b->threads.goroutines);
-	add_number(b, c, "threads_told", b->threads.told);
+	add_number(b, c, "goroutines", b->plan->threads.goroutines);
+	add_number(b, c, "threads_told", b->plan->threads.told);
+	add_threads_by(b, c);
 	add_number(b, c, "cpu_unseen_ns", w->cpu_unseen_ns);
 	add_number(b, c, "cpu_ended_threads_ns", w->cpu_ended_ns);
 	/* Time that the limit of the service took away; 0 unless a window was closed too late. */
-	add_number(b, c, "cut_ns", w->end.mono - b->view.limit);
+	add_number(b, c, "cut_ns", w->end.mono - b->plan->view.limit);
 	add_text(b, c, "command", b->meta->command);
 	add_text(b, c, "restricted", b->meta->restricted);
 	add_health(b, c);
+	add_thinned(b, c);
 	return add_left_out(b, c);
 }
 
@@ -301,9 +320,11 @@ static struct error *build_transaction(struct builder *b)
 	add_text(b, sdk, "name", "goprof");
 	add_required(b, sdk, "version", b->meta->goprof_version);
 	tags = add_object(b, doc, "tags");
-	add_text(b, tags, "goprof.mode", export_mode_name(b->o->mode));
+	add_text(b, tags, "goprof.mode", export_mode_name(b->plan->o.mode));
 	if (b->meta->restricted)
 		add_text(b, tags, "goprof.restricted", "yes");
+	if (b->plan->thinned)
+		add_text(b, tags, "goprof.thinned", "yes");
 	if (!cJSON_AddArrayToObject(doc, "spans"))
 		b->failed = true;
 	err = add_contexts(b, doc);
@@ -334,36 +355,17 @@ static struct error *build_profile_head(struct builder *b, struct buf *out)
 	add_text(b, c, "id", b->out->event_id);
 	add_text(b, c, "name", transaction_name(b));
 	add_text(b, c, "trace_id", b->out->trace_id);
-	add_number(b, c, "active_thread_id", b->threads.active);
+	add_number(b, c, "active_thread_id", b->plan->threads.active);
 	return print(b, doc, out);
-}
-
-static struct error *build_profile(struct builder *b)
-{
-	struct buf *out = &b->out->profile;
-	struct error *err = build_profile_head(b, out);
-
-	if (err)
-		return err;
-	out->len--;	/* its closing brace: the streamed member comes before it */
-	buf_adds(out, ",\"profile\":{");
-	sentry_stacks_json(&b->stacks, out);
-	buf_adds(out, ",\"samples\":");
-	sentry_samples_json(&b->samples, &b->threads, out);
-	buf_adds(out, ",\"thread_metadata\":");
-	sentry_threads_json(&b->threads, b->view.w->profile, out);
-	buf_adds(out, "}}");
-	return buf_error(out);
 }
 
 /* ---- both ---- */
 
 static void set_times(struct builder *b)
 {
-	const struct window *w = b->view.w;
-	uint64_t length = b->view.limit - w->start.mono;
+	uint64_t length = b->plan->view.limit - b->w->start.mono;
 
-	b->start = w->start.real / NSEC_PER_USEC;
+	b->start = b->w->start.real / NSEC_PER_USEC;
 	b->end = b->start + (length + NSEC_PER_USEC - 1) / NSEC_PER_USEC;
 }
 
@@ -380,41 +382,40 @@ static struct error *set_ids(struct builder *b)
 
 static struct error *build(struct builder *b)
 {
-	struct error *err = sentry_threads_choose(&b->view, b->o, &b->threads);
+	struct sentry_v1 *out = b->out;
+	struct buf *head = &b->plan->head;
+	struct error *err = set_ids(b);
 
-	if (!err)
-		err = sentry_samples_of(&b->view, &b->threads, &b->stacks, &b->samples);
-	if (!err)
-		err = set_ids(b);
 	if (err)
 		return err;
 	set_times(b);
-	err = build_profile(b);
-	if (!err)
-		err = build_transaction(b);
-	b->out->threads = b->threads.told;
-	b->out->left_out = b->threads.n - b->threads.told;
+	err = build_profile_head(b, head);
+	if (err)
+		return err;
+	head->data[head->len - 1] = ',';	/* its closing brace: the streamed member comes there */
+	err = build_transaction(b);
+	out->profile_len = head->len + b->plan->body;
+	out->threads = b->plan->threads.told;
+	out->left_out = b->plan->threads.left_out;
+	out->grouped = b->plan->threads.grouped;
+	out->thinned = b->plan->step > 0;
 	return err;
 }
 
-static struct error *build_once(const struct window *w, const struct export_options *o,
-				struct sentry_v1 *ret)
+struct error *sentry_v1_build_limited(const struct window *w, const struct export_options *o,
+				      uint64_t most_bytes, struct sentry_v1 *ret)
 {
-	uint64_t length = w->end.mono - w->start.mono;
 	struct sentry_v1 v = { 0 };
-	struct builder b = {
-		.view = { w, o->mode, w->start.mono + (length < window_most ? length : window_most) },
-		.o = o, .meta = profile_meta(w->profile), .out = &v,
-	};
+	struct builder b = { .w = w, .meta = profile_meta(w->profile), .out = &v };
 	struct error *err;
 
+	if (w->n_ticks < 2)
+		return error_new(ERROR_NOT_FOUND, "the window is too short for a profile");
 	buf_init(&v.transaction);
-	buf_init(&v.profile);
-	sentry_stacks_init(&b.stacks, w->profile);
-	err = build(&b);
-	sentry_threads_deinit(&b.threads);
-	sentry_stacks_deinit(&b.stacks);
-	sentry_samples_deinit(&b.samples);
+	err = sentry_plan_create(w, o, most_bytes, &v.plan);
+	b.plan = v.plan;
+	if (!err)
+		err = build(&b);
 	if (err)
 		sentry_v1_deinit(&v);
 	else
@@ -422,39 +423,20 @@ static struct error *build_once(const struct window *w, const struct export_opti
 	return err;
 }
 
-struct error *sentry_v1_build_limited(const struct window *w, const struct export_options *o,
-				      size_t most_bytes, struct sentry_v1 *ret)
-{
-	struct export_options fewer = *o;
-
-	if (w->n_ticks < 2)
-		return error_new(ERROR_NOT_FOUND, "the window is too short for a profile");
-	for (;;) {
-		struct sentry_v1 v;
-		struct error *err = build_once(w, &fewer, &v);
-
-		if (err)
-			return err;
-		if (v.profile.len <= most_bytes) {
-			*ret = v;
-			return NULL;
-		}
-		fewer.max_threads = v.threads / 2;
-		sentry_v1_deinit(&v);
-		if (!fewer.max_threads)
-			return error_new(ERROR_UNSUPPORTED,
-					 "one goroutine alone is too big for the service");
-	}
-}
-
 struct error *sentry_v1_build(const struct window *w, const struct export_options *o,
 			      struct sentry_v1 *ret)
 {
-	return sentry_v1_build_limited(w, o, PROFILE_BYTES_MOST, ret);
+	return sentry_v1_build_limited(w, o, PROFILE_BYTES_MOST - HEAD_BYTES_MOST, ret);
+}
+
+struct error *sentry_v1_profile(const struct sentry_v1 *v, struct sink *out)
+{
+	return sentry_plan_write(v->plan, out);
 }
 
 void sentry_v1_deinit(struct sentry_v1 *v)
 {
 	buf_deinit(&v->transaction);
-	buf_deinit(&v->profile);
+	sentry_plan_destroy(v->plan);
+	v->plan = NULL;
 }

@@ -26,26 +26,49 @@ static struct error *add_header(struct buf *b, const struct sentry_v1 *v, const 
 	return err;
 }
 
-static void add_item(struct buf *b, const char *type, const struct buf *payload)
+static void add_item_header(struct buf *b, const char *type, uint64_t length)
 {
-	buf_addf(b, "{\"type\":\"%s\",\"content_type\":\"application/json\",\"length\":%zu}\n", type,
-		 payload->len);
-	buf_add(b, payload->data, payload->len);
-	buf_addc(b, '\n');
+	buf_addf(b, "{\"type\":\"%s\",\"content_type\":\"application/json\",\"length\":%llu}\n", type,
+		 (unsigned long long)length);
 }
 
-struct error *envelope_build(const struct sentry_v1 *v, const struct dsn *dsn, struct buf *ret)
+/* All that stands before the profile. */
+static struct error *add_before(struct buf *b, const struct sentry_v1 *v, const struct dsn *dsn)
+{
+	struct error *err = add_header(b, v, dsn);
+
+	add_item_header(b, "transaction", v->transaction.len);
+	buf_add(b, v->transaction.data, v->transaction.len);
+	buf_addc(b, '\n');
+	add_item_header(b, "profile", v->profile_len);
+	if (!err)
+		err = buf_error(&v->transaction);
+	return err ? err : buf_error(b);
+}
+
+struct error *envelope_write(const struct sentry_v1 *v, const struct dsn *dsn, struct sink *out)
 {
 	struct buf b;
 	struct error *err;
 
 	buf_init(&b);
-	err = add_header(&b, v, dsn);
-	b.failed = b.failed || v->transaction.failed || v->profile.failed;
-	add_item(&b, "transaction", &v->transaction);
-	add_item(&b, "profile", &v->profile);
+	err = add_before(&b, v, dsn);
 	if (!err)
-		err = buf_error(&b);
+		err = out->write(out, b.data, b.len);
+	buf_deinit(&b);
+	if (!err)
+		err = sentry_v1_profile(v, out);
+	return err ? err : out->write(out, "\n", 1);
+}
+
+struct error *envelope_build(const struct sentry_v1 *v, const struct dsn *dsn, struct buf *ret)
+{
+	struct buf b;
+	struct buf_sink to = buf_sink_to(&b);
+	struct error *err;
+
+	buf_init(&b);
+	err = envelope_write(v, dsn, &to.sink);
 	if (err) {
 		buf_deinit(&b);
 		return err;

@@ -24,7 +24,12 @@ struct dsn {
 struct error *dsn_parse(const char *text, struct dsn *ret);
 void dsn_deinit(struct dsn *d);
 
-/* Frames one transaction and its profile. `dsn` may be NULL (a file for later). */
+/*
+ * Frames one transaction and its profile, piece by piece; on failure part of it may have been written.
+ * `dsn` may be NULL (a file for later).
+ */
+struct error *envelope_write(const struct sentry_v1 *v, const struct dsn *dsn, struct sink *out);
+/* The same as a buffer; *ret is untouched on failure. */
 struct error *envelope_build(const struct sentry_v1 *v, const struct dsn *dsn, struct buf *ret);
 
 struct http_answer {

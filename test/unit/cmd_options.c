@@ -16,6 +16,7 @@
 #include "cmd/command.h"
 #include "cmd/options.h"
 #include "cmd/words.h"
+#include "export/export.h"
 
 static char *no_env(const char *name)
 {
@@ -89,6 +90,8 @@ static void test_defaults(void **state)
 	assert_int_equal(o.mode, PROFILE_WALL);
 	assert_int_equal(o.depth, 512);
 	assert_int_equal(o.max_threads, 1000);
+	assert_int_equal(o.threads.choice, EXPORT_BY_GOROUTINE);
+	assert_null(o.threads.key);
 	assert_int_equal(o.duration, 0);
 	assert_int_equal(o.active, 0);
 	assert_null(o.dsn);
@@ -148,7 +151,7 @@ static void test_spellings(void **state)
 
 	(void)state;
 	good("attach", "--rate 7 -d1m30s --mode=cpu 12 -qv -o a.pb.gz -ob.envelope --output=c.pb.gz "
-	     "--active busiest --system", &o);
+	     "--active busiest --system --threads label:a:b", &o);
 	assert_int_equal(o.rate, 7);
 	assert_int_equal(o.source[OPTION_RATE], OPTION_FROM_LINE);
 	assert_int_equal(o.duration, 90 * UINT64_C(1000000000));
@@ -159,6 +162,8 @@ static void test_spellings(void **state)
 	assert_string_equal(o.outputs.v[1], "b.envelope");
 	assert_string_equal(o.outputs.v[2], "c.pb.gz");
 	assert_true(o.active == ACTIVE_BUSIEST);
+	assert_int_equal(o.threads.choice, EXPORT_BY_LABEL);
+	assert_string_equal(o.threads.key, "a:b");
 	assert_int_equal(o.n_words, 1);
 	assert_string_equal(o.words[0], "12");
 }
@@ -242,6 +247,10 @@ static void test_mistakes(void **state)
 		{ "--duration 0 1", "--duration 0: too short: at least 20ms", NULL },
 		{ "--output= 1", "--output needs a value: FILE", NULL },
 		{ "--active idle 1", "--active: 'idle' is not a goroutine id or busiest", NULL },
+		{ "--threads label 1", "--threads: 'label' is not goroutine, entry or label:KEY", NULL },
+		{ "--threads label: 1", "--threads: 'label:' is not goroutine, entry or label:KEY", NULL },
+		{ "--threads entry:x 1", "--threads: 'entry:x' is not goroutine, entry or label:KEY", NULL },
+		{ "--threads= 1", "--threads: '' is not goroutine, entry or label:KEY", NULL },
 		{ "--active 0 1", "--active: '0' is not a goroutine id or busiest", NULL },
 		{ "--dsn= 1", "--dsn needs a value: DSN", NULL },
 		{ "-q", "attach needs the id of a process", "goprof attach PID" },

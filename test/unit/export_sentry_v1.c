@@ -2,7 +2,7 @@
  * export_sentry_v1.c: the two documents around the samples: what the service demands and what it
  * refuses, which goroutines are told, what they and their frames are called, and hostile text.
  */
-#include "profile_world.h"
+#include "sentry_world.h"
 
 #include <cjson/cJSON.h>
 
@@ -10,6 +10,7 @@
 
 struct pair {
 	struct sentry_v1 v;
+	struct buf text;	/* of the profile */
 	cJSON *transaction, *profile;
 };
 
@@ -17,7 +18,8 @@ static void build_pair(const struct window *w, const struct export_options *o, s
 {
 	must(sentry_v1_build(w, o, &ret->v));
 	ret->transaction = cJSON_ParseWithLength(ret->v.transaction.data, ret->v.transaction.len);
-	ret->profile = cJSON_ParseWithLength(ret->v.profile.data, ret->v.profile.len);
+	ret->text = profile_text(&ret->v);
+	ret->profile = cJSON_ParseWithLength(ret->text.data, ret->text.len);
 	assert_non_null(ret->transaction);
 	assert_non_null(ret->profile);
 }
@@ -26,6 +28,7 @@ static void free_pair(struct pair *p)
 {
 	cJSON_Delete(p->transaction);
 	cJSON_Delete(p->profile);
+	buf_deinit(&p->text);
 	sentry_v1_deinit(&p->v);
 }
 
@@ -299,6 +302,12 @@ static void the_left_out_are_counted(void **state)
 	world_deinit(&w);
 }
 
+/* Its bytes without the head, which is no part of the limit. */
+static uint64_t body_bytes(const struct sentry_v1 *v)
+{
+	return v->profile_len - v->plan->head.len;
+}
+
 static void too_big_is_built_smaller(void **state)
 {
 	static const struct export_options o = { 0 };
@@ -312,15 +321,22 @@ static void too_big_is_built_smaller(void **state)
 	win = some_window(&w, 64, 3);
 	must(sentry_v1_build(win, &o, &whole));
 	assert_int_equal(whole.threads, 64);
-	must(sentry_v1_build_limited(win, &o, whole.profile.len - 1, &less));
-	assert_int_equal(less.threads, 32);
-	assert_int_equal(less.left_out, 32);
-	assert_true(less.profile.len < whole.profile.len);
+	assert_false(whole.thinned);
+	must(sentry_v1_build_limited(win, &o, body_bytes(&whole), &less));
+	assert_false(less.thinned);
+	sentry_v1_deinit(&less);
+	/* Two groups of those that were parked: main.odd and main.even. */
+	must(sentry_v1_build_limited(win, &o, body_bytes(&whole) - 1, &less));
+	assert_true(less.thinned);
+	assert_int_equal(less.threads, 5);	/* 1 to 3, two groups */
+	assert_int_equal(less.left_out, 0);
+	assert_int_equal(less.grouped, 61);
+	assert_true(body_bytes(&less) < body_bytes(&whole));
+	sentry_v1_deinit(&less);
 	err = sentry_v1_build_limited(win, &o, 100, &less);
 	assert_int_equal(err->kind, ERROR_UNSUPPORTED);
 	error_free(err);
 	sentry_v1_deinit(&whole);
-	sentry_v1_deinit(&less);
 	window_free(win);
 	world_deinit(&w);
 }
@@ -544,8 +560,8 @@ static void hostile_text(void **state)
 	assert_int_equal(cJSON_GetArraySize(at(p.profile, "profile/samples")), 4);
 	assert_non_null(strstr(text_at(frame_at(&p, 0, 0), "function"), "a\"b\\c\n\x01\xef\xbf\xbd"));
 	assert_non_null(strstr(text_at(p.transaction, "release"), "}]{"));
-	for (size_t i = 0; i < p.v.profile.len; i++)
-		assert_true((unsigned char)p.v.profile.data[i] >= 0x20);
+	for (size_t i = 0; i < p.text.len; i++)
+		assert_true((unsigned char)p.text.data[i] >= 0x20);
 	free_pair(&p);
 	window_free(win);
 	world_deinit(&w);

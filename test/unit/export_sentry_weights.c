@@ -1,11 +1,12 @@
 /*
  * export_sentry_weights.c: what a server makes of the samples is what the intervals say. A model of
  * the server reads the payload: it cuts idle samples off the edges of each thread, drops threads with
- * one sample, sorts by time and lets each sample last until the next one of its thread. For random
+ * one sample, sorts by time, fills idle samples with what the stacks around them have in common, and lets
+ * each sample last until the next one of its thread. For random
  * histories, thinned and dense, with gaps and both modes, the sums must be the interval lengths to
  * the nanosecond, and every tick on a CPU must be there as a sample.
  */
-#include "profile_world.h"
+#include "sentry_world.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -14,7 +15,9 @@
 
 enum { THREADS = 40, STACKS = 6, CASES = 60, TICKS_MOST = 400 };
 
-/* Sums by thread and stack. A stack is known by its leaf function "sN"; -1: empty. */
+enum { EMPTY = -1, MARK = -2 };
+
+/* Sums by thread and stack. A stack is known by its leaf function "sN", or EMPTY, or MARK: "[idle]". */
 struct sums {
 	uint64_t ns[THREADS + 1][STACKS];
 	uint32_t samples[THREADS + 1][STACKS];
@@ -34,8 +37,10 @@ static int leaf_of(const cJSON *profile, int stack)
 
 	assert_non_null(frames);
 	if (!cJSON_GetArraySize(frames))
-		return -1;
+		return EMPTY;
 	f = cJSON_GetArrayItem(cJSON_GetObjectItem(profile, "frames"), cJSON_GetArrayItem(frames, 0)->valueint);
+	if (strcmp(cJSON_GetObjectItem(f, "function")->valuestring, "[idle]") == 0)
+		return MARK;
 	return atoi(cJSON_GetObjectItem(f, "function")->valuestring + 1);
 }
 
@@ -73,6 +78,18 @@ static size_t read_rows(const cJSON *profile, struct row **ret)
 	return n;
 }
 
+/* What an empty sample becomes: the whole stack, if the ones around it are equal; else a part of it. */
+static int filled(const struct row *own, size_t n, size_t i)
+{
+	size_t before = i, after = i;
+
+	while (own[before].stack == EMPTY)
+		before--;
+	while (after < n && own[after].stack == EMPTY)
+		after++;
+	return own[before].stack == own[after].stack ? own[before].stack : EMPTY;
+}
+
 /* One thread, its idle edges cut off. */
 static void judge_thread(const struct row *rows, size_t n, int thread, struct sums *ret)
 {
@@ -85,21 +102,28 @@ static void judge_thread(const struct row *rows, size_t n, int thread, struct su
 		assert_true(k < sizeof(own) / sizeof(own[0]));
 		own[k++] = rows[i];
 	}
-	while (first < k && own[first].stack < 0)
+	while (first < k && own[first].stack == EMPTY)
 		first++;
-	while (k > first && own[k - 1].stack < 0)
+	while (k > first && own[k - 1].stack == EMPTY)
 		k--;
 	/* Nothing was sent that the server would cut off or drop. */
 	assert_int_equal(first, 0);
 	assert_int_not_equal(k, 1);
 	for (size_t i = first; i < k; i++) {
-		if (own[i].stack < 0) {
-			ret->idle[thread]++;
+		int stack = own[i].stack;
+
+		if (stack == MARK) {
+			assert_true(i + 1 < k && own[i + 1].at == own[i].at + 1);
 			continue;
 		}
-		ret->samples[thread][own[i].stack]++;
-		if (i + 1 < k)
-			ret->ns[thread][own[i].stack] += own[i + 1].at - own[i].at;
+		if (stack == EMPTY) {
+			ret->idle[thread]++;
+			stack = filled(own, k, i);
+		} else {
+			ret->samples[thread][stack]++;
+		}
+		if (stack >= 0 && i + 1 < k)
+			ret->ns[thread][stack] += own[i + 1].at - own[i].at;
 	}
 }
 
@@ -234,11 +258,13 @@ static void compare(const struct sums *got, const struct sums *want)
 
 static uint32_t threads_told(const struct sentry_v1 *v, cJSON **profile)
 {
-	cJSON *doc = cJSON_ParseWithLength(v->profile.data, v->profile.len);
+	struct buf text = profile_text(v);
+	cJSON *doc = cJSON_ParseWithLength(text.data, text.len);
 
 	assert_non_null(doc);
 	*profile = cJSON_DetachItemFromObject(doc, "profile");
 	cJSON_Delete(doc);
+	buf_deinit(&text);
 	return (uint32_t)cJSON_GetArraySize(cJSON_GetObjectItem(*profile, "thread_metadata"));
 }
 

@@ -240,9 +240,60 @@ static void test_source_names(void **state)
 	assert_string_equal(go_source_name((enum go_source)99), "unknown");
 }
 
+/* ---- how long ---- */
+
+/* Every row is short enough; of others far members go that can be done without, and no others. */
+static void test_long_layouts_are_shortened(void **state)
+{
+	int n;
+	const int *minors = go_layout_minors(&n);
+	struct go_layout l, before;
+
+	(void)state;
+	for (int i = 0; i < n; i++) {
+		assert_true(go_layout_row(minors[i], &l));
+		before = l;
+		go_layout_shorten(&l);
+		assert_memory_equal(&l, &before, sizeof(l));
+		l.f[GO_M_VDSOPC].offset = 1 << 20;
+		l.f[GO_M_VDSOSP].offset = 1 << 19;
+		l.f[GO_G_LABELS].offset = GO_G_SPAN_MAX - 7;
+		go_layout_shorten(&l);
+		assert_true(g_span(&l) <= GO_G_SPAN_MAX && g_span(&l) + m_span(&l) <= GO_SPANS_MAX);
+		for (enum go_field f = 0; f < GO_FIELD_COUNT; f++)
+			assert_true(go_has(&l, f) == (go_has(&before, f) && f != GO_M_VDSOPC &&
+						      f != GO_M_VDSOSP && f != GO_G_LABELS));
+		assert_true(go_layout_has_core(&l));
+		l.f[GO_M_ALLLINK].offset = 1 << 20;	/* nothing helps */
+		go_layout_shorten(&l);
+		assert_true(go_layout_has_core(&l));
+		assert_true(m_span(&l) > GO_SPANS_MAX);
+	}
+}
+
+/* Fingerprints are read without a look at sizes: a file that says other ones must not lead beyond the bytes read. */
+static void test_members_of_other_sizes_are_forgotten(void **state)
+{
+	struct go_layout l;
+
+	(void)state;
+	assert_true(go_layout_row(26, &l));
+	l.f[GO_G_LABELS].size = 1;
+	l.f[GO_G_WAITREASON].size = 8;
+	go_layout_shorten(&l);
+	assert_false(go_has(&l, GO_G_LABELS));
+	assert_false(go_has(&l, GO_G_WAITREASON));
+	assert_true(go_layout_has_core(&l));
+	l.f[GO_G_GOID].size = 4;
+	go_layout_shorten(&l);
+	assert_false(go_layout_has_core(&l));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_long_layouts_are_shortened),
+		cmocka_unit_test(test_members_of_other_sizes_are_forgotten),
 		cmocka_unit_test(test_minors_and_rows_agree),
 		cmocka_unit_test(test_origin_names_the_version),
 		cmocka_unit_test(test_unknown_version_leaves_result_alone),

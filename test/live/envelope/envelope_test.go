@@ -129,6 +129,7 @@ var changes = []change{
 	{'t', `"spans":[]`, `"spans":[{"span_id":"1123456789abcdef","trace_id":"` + idT + `","start_timestamp":1700000000.5,"timestamp":1700000000.4}]`, "E span"},
 	{'t', `"spans":[]`, `"spans":[{"span_id":"1123456789abcdef","trace_id":"` + idT + `","start_timestamp":1700000000.5,"timestamp":1700000009}]`, "H span"},
 
+	{'p', `_ns":1000,"stack_id":1,"thread_id":1}`, `_ns":1000,"stack_id":0,"thread_id":1}`, "H idle-charged"},
 	{'p', `"version":"1"`, `"version":1`, "E version"},
 	{'p', `"version":"1"`, `"version":"2"`, "E version"},
 	{'p', `"event_id":"1`, `"event_id":"9`, "H link"},

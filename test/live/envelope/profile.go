@@ -170,7 +170,29 @@ func (c *checker) checkData(f *profileFacts, data object, path string, active ui
 	} else if _, ok := kept[active]; haveActive && !ok {
 		c.house("active-thread", path, "the active thread %d keeps no samples", active)
 	}
+	c.checkIdle(samples, stacks, path)
 	c.checkThreads(data, samples, path)
+}
+
+// checkIdle looks at samples with an empty stack: the service fills them with what the stacks before and after them have
+// in common, so that idle time between equal stacks is charged to them.
+func (c *checker) checkIdle(samples []sample, stacks []any, path string) {
+	type past struct {
+		stack uint64
+		idle  bool
+	}
+	latest := map[uint64]past{}
+	for i, s := range samples {
+		before, met := latest[s.thread]
+		if stack, _ := stacks[s.stack].([]any); len(stack) == 0 {
+			latest[s.thread] = past{before.stack, met}
+			continue
+		}
+		if before.idle && before.stack == s.stack {
+			c.house("idle-charged", index(path+".samples", i), "thread %d has this stack before and after idle time, which is charged to it", s.thread)
+		}
+		latest[s.thread] = past{s.stack, false}
+	}
 }
 
 func (c *checker) list(o object, key, path string) []any {

@@ -1,0 +1,228 @@
+/*
+ * sentry_lanes.c: goroutines of one entry function, or with one value of a label, share threads.
+ *
+ * To a server a sample lasts until the next one of its thread. If goroutines that are there at the same
+ * time were simply given one thread id, each sample would cut short the one before it and the sum of all
+ * would be the window's length, whatever ran. So they are laid out on lanes, each of which holds at most
+ * one goroutine at any instant: what is laid is a stretch of adjoining intervals that are told (in wall
+ * mode mostly a goroutine's life, in cpu mode a time on a CPU), in order of time, each on the lowest lane
+ * that is free. There it lasts exactly as long as it did, so the time of each stack, summed over the lanes
+ * of one owner, is the sum over its goroutines; as many lanes are made as goroutines were there at once,
+ * and goroutines that live shortly fill the first few densely.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "export/export_impl.h"
+
+/* Who owns lanes. No padding: its bytes are compared. */
+struct owner_key {
+	profile_id name;
+	uint32_t by_label, native;
+};
+
+/* ---- stretches ---- */
+
+static struct error *owner_of(const struct sentry_view *view, const struct export_options *o,
+			      struct keyset *owners, const struct window_track *track,
+			      const struct interval *iv, uint32_t *ret)
+{
+	struct owner_key key = { .name = track->info.entry,
+				 .native = track->info.key >= PROFILE_THREAD_KEY };
+	bool fresh;
+
+	key.by_label = sentry_label_value(view->w->profile, o, iv->labels, &key.name);
+	return keyset_add(owners, &key, sizeof(key), ret, &fresh);
+}
+
+static bool goes_on(const struct sentry_piece *piece, const struct window_track *track, uint32_t i,
+		    uint32_t owner)
+{
+	return piece->end == i && piece->owner == owner && track->v[i - 1].t_end == track->v[i].t_start;
+}
+
+struct error *sentry_lanes_track(const struct sentry_view *view, const struct export_options *o,
+				 struct keyset *owners, uint32_t track, struct sentry_threads *t)
+{
+	const struct window_track *tr = &view->w->tracks[track];
+	uint32_t begin = t->n_pieces, owner;
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < tr->n && !err; i++) {
+		struct sentry_piece *latest = t->n_pieces > begin ? &t->pieces[t->n_pieces - 1] : NULL;
+
+		if (!sentry_interval_told(view, &tr->v[i]))
+			continue;
+		/* Labels that could not be read do not end what goes on. */
+		if (latest && tr->v[i].labels == PROFILE_LABELS_UNKNOWN)
+			owner = latest->owner;
+		else
+			err = owner_of(view, o, owners, tr, &tr->v[i], &owner);
+		if (!err && latest && goes_on(latest, tr, i, owner)) {
+			latest->end = i + 1;
+			continue;
+		}
+		if (!err)
+			err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
+		if (!err)
+			t->pieces[t->n_pieces++] = (struct sentry_piece){ track, i, i + 1, owner, 0 };
+	}
+	return err;
+}
+
+/* ---- laying out ---- */
+
+struct layout {
+	const struct sentry_view *view;
+	struct sentry_threads *t;
+	const struct keyset *owners;
+	uint32_t *ends;		/* pieces of the owner at hand, by their end */
+	uint64_t *free;		/* its lanes: one bit each */
+	uint32_t lanes;		/* made so far */
+	uint32_t lowest;	/* no lane below it is free */
+	bool pinned;		/* some lane is */
+};
+
+static uint64_t start_of(const struct window *w, const struct sentry_piece *p)
+{
+	return w->tracks[p->track].v[p->first].t_start;
+}
+
+static uint64_t end_of(const struct window *w, const struct sentry_piece *p)
+{
+	return w->tracks[p->track].v[p->end - 1].t_end;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int by_owner_and_start(const void *va, const void *vb, void *ctx)
+{
+	const struct sentry_piece *a = va, *b = vb;
+	const struct window *w = ctx;
+	int order = compare(a->owner, b->owner);
+
+	order = order ? order : compare(a->lane, b->lane);
+	order = order ? order : compare(start_of(w, a), start_of(w, b));
+	order = order ? order : compare(w->tracks[a->track].info.key, w->tracks[b->track].info.key);
+	return order ? order : compare(a->first, b->first);
+}
+
+static int by_end(const void *va, const void *vb, void *ctx)
+{
+	const struct layout *l = ctx;
+	uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
+	const struct window *w = l->view->w;
+	int order = compare(end_of(w, &l->t->pieces[a]), end_of(w, &l->t->pieces[b]));
+
+	return order ? order : compare(a, b);
+}
+
+static void release(struct layout *l, uint32_t lane)
+{
+	l->free[lane / 64] |= (uint64_t)1 << lane % 64;
+	if (lane < l->lowest)
+		l->lowest = lane;
+}
+
+static uint32_t lowest_free(struct layout *l)
+{
+	uint32_t word = l->lowest / 64, lane;
+
+	while (word * 64 < l->lanes && !l->free[word])
+		word++;
+	lane = word * 64 < l->lanes ? word * 64 + (uint32_t)__builtin_ctzll(l->free[word]) : l->lanes++;
+	l->free[lane / 64] &= ~((uint64_t)1 << lane % 64);
+	l->lowest = lane + 1;
+	return lane;
+}
+
+/* Pieces [begin, end) of one owner, which are in order of their starts. */
+static void lay_out(struct layout *l, uint32_t begin, uint32_t end)
+{
+	const struct window *w = l->view->w;
+	struct sentry_piece *p = l->t->pieces;
+	uint32_t ended = 0;
+
+	l->lanes = l->lowest = 0;
+	memset(l->free, 0, ((size_t)(end - begin) / 64 + 1) * sizeof(*l->free));
+	for (uint32_t i = begin; i < end; i++)
+		l->ends[i - begin] = i;
+	qsort_r(l->ends, end - begin, sizeof(*l->ends), by_end, l);
+	for (uint32_t i = begin; i < end; i++) {
+		/* What has ended has begun: its lane is known. */
+		while (end_of(w, &p[l->ends[ended]]) <= start_of(w, &p[i]))
+			release(l, p[l->ends[ended++]].lane);
+		p[i].lane = lowest_free(l);
+	}
+}
+
+/* ---- threads ---- */
+
+static struct error *add_lane(struct layout *l, uint32_t begin, uint32_t end, uint64_t wanted)
+{
+	const struct sentry_piece *p = l->t->pieces;
+	size_t len;
+	const struct owner_key *key = keyset_get(l->owners, p[begin].owner, &len);
+	struct sentry_thread th = {
+		.first = begin, .n = end - begin, .name = key->name, .lane = p[begin].lane,
+		.kind = SENTRY_LANE, .by_label = key->by_label, .native = key->native,
+	};
+
+	for (uint32_t i = begin; i < end; i++) {
+		const struct window_track *track = &l->view->w->tracks[p[i].track];
+
+		for (uint32_t k = p[i].first; k < p[i].end; k++)
+			th.cpu_ns += track->v[k].cpu_ns;
+		th.changes += p[i].end - p[i].first;
+		th.pinned = th.pinned || (wanted && track->info.key == wanted);
+	}
+	/* Of several lanes that a goroutine has been on, the first. */
+	if (th.pinned && l->pinned)
+		th.pinned = false;
+	l->pinned = l->pinned || th.pinned;
+	return sentry_threads_add(l->t, &th);
+}
+
+static struct error *add_lanes(struct layout *l, uint64_t wanted)
+{
+	const struct sentry_piece *p = l->t->pieces;
+	uint32_t n = l->t->n_pieces;
+	struct error *err = NULL;
+
+	for (uint32_t i = 0, next; i < n && !err; i = next) {
+		for (next = i + 1; next < n && p[next].owner == p[i].owner && p[next].lane == p[i].lane; )
+			next++;
+		err = add_lane(l, i, next, wanted);
+	}
+	return err;
+}
+
+static void sort_pieces(const struct sentry_view *view, struct sentry_threads *t)
+{
+	qsort_r(t->pieces, t->n_pieces, sizeof(*t->pieces), by_owner_and_start, (void *)(uintptr_t)view->w);
+}
+
+struct error *sentry_lanes(const struct sentry_view *view, const struct keyset *owners, uint64_t wanted,
+			   struct sentry_threads *t)
+{
+	_cleanup_free_ uint32_t *ends = calloc((size_t)t->n_pieces + 1, sizeof(*ends));
+	_cleanup_free_ uint64_t *free_lanes = calloc((size_t)t->n_pieces / 64 + 1, sizeof(*free_lanes));
+	struct layout l = { .view = view, .t = t, .owners = owners, .ends = ends, .free = free_lanes };
+
+	if (!ends || !free_lanes)
+		return &err_nomem;
+	if (!t->n_pieces)
+		return NULL;
+	sort_pieces(view, t);
+	for (uint32_t i = 0, next; i < t->n_pieces; i = next) {
+		for (next = i + 1; next < t->n_pieces && t->pieces[next].owner == t->pieces[i].owner; )
+			next++;
+		lay_out(&l, i, next);
+	}
+	sort_pieces(view, t);
+	return add_lanes(&l, wanted);
+}
