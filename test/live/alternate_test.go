@@ -10,8 +10,8 @@ import (
 
 const alternatePkg = pkg + "alternate."
 
-// alternating profiles a target that alternates, and compares the parts of the wall time at its sites: in points for
-// those where it sleeps, in percent of its part for the one where it is on a CPU.
+// alternating profiles a target that alternates, and compares the wall time at its sites: of the two where it sleeps in
+// points, of the one where it is on a CPU in percent of its part of all.
 func alternating(t *testing.T, build string, d time.Duration, args ...string) *profile {
 	t.Helper()
 	p := startTarget(t, build, append([]string{"alternate"}, args...)...)
@@ -19,23 +19,25 @@ func alternating(t *testing.T, build string, d time.Duration, args ...string) *p
 	said := len(p.out())
 	eventually(t, 5*time.Second, "it tells of this time", func() bool { return strings.HasSuffix(p.out()[said:], "\n") })
 	p.quit()
-	wall, sum := map[string]float64{}, 0.0
+	wall, told, sum := map[string]float64{}, map[string]float64{}, 0.0
 	for _, site := range []string{"siteA", "siteB", "hot"} {
 		wall[site] = float64(prof.wall(with(alternatePkg + site)))
+		told[site] = truth(t, p.out(), "wall_ms", site)
 		sum += wall[site]
 	}
 	for _, site := range []string{"siteA", "siteB"} {
-		got, want := 100*wall[site]/sum, truth(t, p.out(), "wall_ms", site)
+		got, want := 100*wall[site]/(wall["siteA"]+wall["siteB"]), 100*told[site]/(told["siteA"]+told["siteB"])
 		t.Logf("%s: %.2f %%, truth %.2f %%", site, got, want)
 		if !(math.Abs(got-want) <= 3) {
-			t.Errorf("%s has %.2f %% of the wall time, truth is %.2f %%", site, got, want)
+			t.Errorf("%s has %.2f %% of the wall time of both sites, truth is %.2f %%", site, got, want)
 		}
 	}
-	if want := truth(t, p.out(), "wall_ms", "hot"); want > 0 {
+	// Of a goroutine that waits for a core it is not said that it is in hot: that part is between the two.
+	if most, least := told["hot"], truth(t, p.out(), "wall_ms", "work"); most > 0 {
 		got := 100 * wall["hot"] / sum
-		t.Logf("hot: %.3f %%, truth %.3f %%", got, want)
-		if !(math.Abs(got-want) <= 0.25*want) {
-			t.Errorf("hot has %.3f %% of the wall time, truth is %.3f %%", got, want)
+		t.Logf("hot: %.3f %%, truth %.3f %%, without waits for a core %.3f %%", got, most, least)
+		if !(got >= 0.75*least && got <= 1.25*most) {
+			t.Errorf("hot has %.3f %% of the wall time, truth is %.3f %% to %.3f %%", got, least, most)
 		}
 	}
 	if all := prof.wall(with(alternatePkg + "alternator")); float64(all) < 0.95*sum {
@@ -79,7 +81,15 @@ func TestBurstsInRotation(t *testing.T) {
 	if testing.Short() {
 		n = "24000"
 	}
-	each(t, inTurn(1, eachVersion...), false, func(t *testing.T, build string) {
+	builds := inTurn(1, eachVersion...)
+	if !testing.Short() { // before 1.17 all stacks are read each time, as far as there is time for that
+		for _, build := range moreBuilds() {
+			if minorOf(build) == 15 {
+				builds = append(builds, build)
+			}
+		}
+	}
+	each(t, builds, false, func(t *testing.T, build string) {
 		prof := alternating(t, build, d, "-parked", n, "-n", "50", "-hot", "1ms", "-a", "48ms", "-b", "32ms")
 		done, passes := prof.figure(t, "ticks done"), prof.figure(t, "passes over all goroutines")
 		t.Logf("%.0f ticks, %.0f passes, %.0f valid looks", done, passes, prof.figure(t, lookLine))
