@@ -87,6 +87,7 @@ static struct error *begin_parts(struct recording *r)
 	};
 	struct sampler_options o = {
 		.rate_hz = (uint32_t)p->options->rate, .depth = (uint32_t)p->options->depth,
+		.looks = (enum sampler_looks)p->options->looks,
 		.system = p->options->system, .native = !p->options->no_native,
 		.seed = p->clock->mono(p->clock) ^ (uint64_t)target_pid(p->target) << 32,
 		.was_stopped = sampler_was_stopped, .ctx = r,

@@ -75,6 +75,12 @@ static void note_word(struct capture *c, size_t at, gaddr_t v)
 	memcpy(c->note + at, &v, sizeof(v));
 }
 
+void hold_note_m(struct capture *c, gaddr_t m)
+{
+	note_word(c, NOTED_CALLBACKS, 0);
+	note_word(c, NOTED_M, m);
+}
+
 static gaddr_t noted_word(const struct capture *c, size_t at)
 {
 	gaddr_t v;

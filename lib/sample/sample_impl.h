@@ -3,8 +3,8 @@
  *
  *	sample.c   the tick            gs.c      the table of goroutines, read in spans
  *	threads.c  the table of threads stacks.c  stacks of goroutines that are not on a CPU
- *	look.h     where on-CPU looks come from (look_ptrace.c)
- *	hold.c     what is copied while a thread is held
+ *	look.h     where on-CPU looks come from (look_ptrace.c, look_perf.c, held.c)
+ *	hold.c     what is copied while a thread is held	hold_late.c  of one that has gone on
  *	deep.c     one stack that is too long to be read with others
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
@@ -215,6 +215,13 @@ enum {
 };
 
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+/*
+ * The same for a thread that may have gone on since its registers and c->views[0] were taken: its goroutine
+ * if the stack pointer says which one it was, and nothing else.
+ */
+void hold_late_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+/* The note is about this m, and no C function has called into Go. */
+void hold_note_m(struct capture *c, gaddr_t m);
 struct thread;
 /*
  * What the hook left in the note; m->m need not be th->m any more. False: no m, or one that is not this
@@ -259,6 +266,8 @@ struct thread {
 	uint64_t procid;		/* its id as the runtime knows it */
 	bool tracked;			/* has an open interval under its own key */
 	uint32_t captured_tick;
+	gaddr_t g;			/* that it ran at its last look; 0: none, or not known */
+	uint64_t goid;
 };
 
 struct threads {

@@ -74,6 +74,7 @@ struct sampler {
 	uint64_t native_refreshed;
 	struct stack_reader *stacks;
 	struct look_source *looks;
+	char *looks_why;		/* why not by perf events; NULL: they are, or nobody asked */
 	struct timely timely;
 	struct gate gate;
 	struct births births;

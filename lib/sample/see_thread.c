@@ -28,6 +28,11 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	enum thread_kind kind = has_m ? THREAD_GO : s->reader.goroutines ? THREAD_NON_GO : THREAD_UNKNOWN;
 	struct error *err;
 
+	if (!has_m && look->moved && look->thread->m) {
+		kind = THREAD_UNKNOWN;
+		doing = "running";
+	}
+
 	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
 		o->key = g->goid;
 		err = profile_has_track(s->profile, g->goid) ? NULL : intern_track(&s->intern, g, false);
@@ -43,8 +48,12 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 }
 
 /* Its walk may end where the copy does: cut, not broken. */
-static bool is_longer_than_a_hold(const struct capture *c, const struct g_look *g)
+static bool is_longer_than_a_hold(const struct look *look, const struct g_look *g)
 {
+	const struct capture *c = look->capture;
+
+	if (look->moved)
+		return true;
 	if (g)
 		return g->stack_hi - g->stack_lo > HOLD_STACK_BYTES;
 	return c->n_views && c->views[0].len == HOLD_STACK_BYTES;
@@ -69,7 +78,7 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
 		n = 1;
 	}
-	if (end == UNWIND_NO_MEMORY && n && is_longer_than_a_hold(c, g))
+	if (end == UNWIND_NO_MEMORY && n && is_longer_than_a_hold(look, g))
 		end = UNWIND_DEPTH;
 	count_stack(s, end);
 	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);
@@ -134,10 +143,9 @@ static void end_own_track(struct sampler *s, struct thread *th, uint64_t t)
 	th->tracked = false;
 }
 
-/* One captured thread: a look at a goroutine, or at a thread that runs none. */
-struct error *see_thread(void *ctx, const struct look *look)
+/* A look at a goroutine, or at a thread that runs none. */
+static struct error *see_captured(struct sampler *s, const struct look *look)
 {
-	struct sampler *s = ctx;
 	const struct capture *c = look->capture;
 	struct profile_observation o = { .weight = 1, .oncpu = look->oncpu };
 	struct profile_ref ref;
@@ -149,9 +157,11 @@ struct error *see_thread(void *ctx, const struct look *look)
 	o.t_before = c->t_arrived;
 	o.t_after = c->t_resumed;
 	look->thread->captured_tick = tick_of(s, look);
+	look->thread->g = has_g ? g.g : 0;
+	look->thread->goid = has_g ? g.goid : 0;
 	if (has_m)
 		look->thread->m = m.m;
-	else if (s->reader.goroutines)
+	else if (s->reader.goroutines && !look->moved)
 		s->threads.m_pending = true;	/* perhaps an m that is not known yet */
 	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
 	if (!err)
@@ -165,6 +175,32 @@ struct error *see_thread(void *ctx, const struct look *look)
 	if (err)
 		return err;
 	return look->oncpu ? thread_add_look(look->thread, ref) : NULL;
+}
+
+/* No look at it came in this tick, yet it runs what it ran at the last one: that goes on. */
+static struct error *see_still(struct sampler *s, const struct look *look)
+{
+	struct thread *th = look->thread;
+	struct g_slot *slot = look->g ? gs_slot(&s->gs, look->g) : NULL;
+
+	if (th->captured_tick == s->tick || look->g != th->g)
+		return NULL;
+	if (th->tracked) {
+		th->captured_tick = s->tick;
+		return NULL;
+	}
+	if (!slot || !slot->captured || slot->goid != th->goid || slot->captured_tick == s->tick)
+		return NULL;
+	slot->captured_tick = s->tick;
+	return g_list_add(&s->running, slot->addr);
+}
+
+/* One captured thread: a look at a goroutine, or at a thread that runs none. */
+struct error *see_thread(void *ctx, const struct look *look)
+{
+	struct sampler *s = ctx;
+
+	return look->capture ? see_captured(s, look) : see_still(s, look);
 }
 
 /* Threads under keys of their own that were not seen this time: not on a CPU any more. */
