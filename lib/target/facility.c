@@ -270,11 +270,10 @@ static int try_pidfd(struct trial *t)
 /* The very event that looks by perf use. */
 static int try_perf(struct trial *t)
 {
-	struct perf_event e;
-	int r = perf_event_begin(t->pid, NSEC_PER_MSEC, false, &e);
+	int fd, r = perf_event_open_sampling(t->pid, -1, NSEC_PER_MSEC, false, -1, &fd);
 
 	if (!r)
-		perf_event_end(&e);
+		close(fd);
 	return r;
 }
 

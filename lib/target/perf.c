@@ -1,9 +1,6 @@
 /*
  * perf.c: the life of a set of perf events, the table of watched threads, and the pool of looks that go
  * from the readers to whoever collects them.
- *
- * A watch is known to the readers by place and generation, never by pointer: what epoll tells may be
- * older than the table.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,28 +8,23 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "target/perf_impl.h"
 
 enum { LOOKS_LEAST = 64, LOOKS_PER_READER = 4 };
 
 /* ---- the table ---- */
 
-uint64_t perf_key(const struct perf_watch *w)
+struct perf_watch *perf_take(struct perf *p, pid_t tid, struct perf_hints *hints)
 {
-	return (uint64_t)w->generation << 32 | w->slot;
-}
-
-struct perf_watch *perf_take(struct perf *p, uint64_t key, struct perf_hints *hints)
-{
-	uint32_t slot = (uint32_t)key;
-	struct perf_watch *w;
+	struct perf_watch *w = NULL;
+	uint32_t i;
 
 	pthread_mutex_lock(&p->lock);
-	w = p->watches[slot];
-	if (w && (perf_key(w) != key || w->closing || w->busy))
-		w = NULL;
-	if (w) {
-		w->busy = true;
+	i = map64_get(&p->by_tid, (uint64_t)tid);
+	if (i != MAP_NONE) {
+		w = p->watches[i];
+		w->busy++;
 		*hints = w->hints;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -42,8 +34,7 @@ struct perf_watch *perf_take(struct perf *p, uint64_t key, struct perf_hints *hi
 void perf_give(struct perf *p, struct perf_watch *w)
 {
 	pthread_mutex_lock(&p->lock);
-	w->busy = false;
-	if (w->closing)
+	if (--w->busy == 0)
 		pthread_cond_broadcast(&p->idle);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -55,58 +46,96 @@ void perf_set_hints(struct perf *p, struct perf_watch *w, const struct perf_hint
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* A place in the table. False: it is full. */
-static bool enter(struct perf *p, struct perf_watch *w)
+static struct error *enter(struct perf *p, struct perf_watch *w)
 {
-	bool room;
+	struct error *err;
 
 	pthread_mutex_lock(&p->lock);
-	room = p->n_free_slots > 0;
-	if (room) {
-		w->slot = p->free_slots[--p->n_free_slots];
-		w->generation = ++p->generations[w->slot];
-		p->watches[w->slot] = w;
-	}
+	err = array_reserve(&p->watches, &p->cap_watches, p->n_watches + 1, sizeof(*p->watches));
+	if (!err)
+		err = map64_put(&p->by_tid, (uint64_t)w->tid, p->n_watches);
+	if (!err)
+		p->watches[p->n_watches++] = w;
 	pthread_mutex_unlock(&p->lock);
-	return room;
+	return err;
 }
 
 /* Out of the table, and no reader has it any more. */
 static void leave(struct perf *p, struct perf_watch *w)
 {
+	struct perf_watch *last;
+	uint32_t i;
+
 	pthread_mutex_lock(&p->lock);
-	w->closing = true;
+	i = map64_get(&p->by_tid, (uint64_t)w->tid);
+	map64_del(&p->by_tid, (uint64_t)w->tid);
+	last = p->watches[--p->n_watches];
+	p->watches[i] = last;
+	if (last != w)
+		error_free(map64_put(&p->by_tid, (uint64_t)last->tid, i));	/* replaces: needs no memory */
 	while (w->busy)
 		pthread_cond_wait(&p->idle, &p->lock);
-	p->watches[w->slot] = NULL;
-	p->free_slots[p->n_free_slots++] = w->slot;
 	pthread_mutex_unlock(&p->lock);
+}
+
+static void watch_free(const struct perf *p, struct perf_watch *w)
+{
+	if (!w)
+		return;
+	for (uint32_t i = 0; w->sampling && i < p->n_readers; i++)
+		if (w->sampling[i] >= 0)
+			close(w->sampling[i]);
+	if (w->counting >= 0)
+		close(w->counting);
+	free(w->sampling);
+	free(w);
+}
+
+/* All its events, or an errno. */
+static int open_events(const struct perf *p, struct perf_watch *w)
+{
+	const struct perf_options *o = &p->options;
+	int errnum = perf_event_open_counting(w->tid, o->ability.user_only, &w->counting);
+
+	for (uint32_t i = 0; !errnum && i < p->n_readers; i++)
+		errnum = perf_event_open_sampling(w->tid, p->readers[i].cpu, o->period_ns, o->ability.user_only,
+						  p->readers[i].ring.fd, &w->sampling[i]);
+	return errnum;
+}
+
+static struct perf_watch *watch_new(const struct perf *p, pid_t tid, const struct perf_hints *h)
+{
+	struct perf_watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	*w = (struct perf_watch){ .tid = tid, .hints = *h, .counting = -1 };
+	w->sampling = malloc(p->n_readers * sizeof(*w->sampling));
+	if (!w->sampling) {
+		free(w);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < p->n_readers; i++)
+		w->sampling[i] = -1;
+	return w;
 }
 
 struct error *perf_watch_thread(struct perf *p, pid_t tid, const struct perf_hints *h, struct perf_watch **ret)
 {
-	struct perf_watch *w = calloc(1, sizeof(*w));
+	struct perf_watch *w = watch_new(p, tid, h);
+	struct error *err = NULL;
 	int errnum;
 
 	if (!w)
 		return &err_nomem;
-	w->tid = tid;
-	w->hints = *h;
-	errnum = perf_event_begin(tid, p->options.period_ns, p->options.ability.user_only, &w->event);
-	if (errnum) {
-		free(w);
-		return perf_event_error(errnum);
-	}
-	errnum = enter(p, w) ? 0 : EMFILE;
-	if (!errnum) {
-		errnum = perf_reader_add(p, 0, w);
-		if (errnum)
-			leave(p, w);
-	}
-	if (errnum) {
-		perf_event_end(&w->event);
-		free(w);
-		return perf_event_error(errnum);
+	errnum = open_events(p, w);
+	if (errnum)
+		err = perf_event_error(errnum);
+	if (!err)
+		err = enter(p, w);
+	if (err) {
+		watch_free(p, w);
+		return err;
 	}
 	*ret = w;
 	return NULL;
@@ -115,9 +144,12 @@ struct error *perf_watch_thread(struct perf *p, pid_t tid, const struct perf_hin
 void perf_unwatch(struct perf *p, struct perf_watch *w)
 {
 	leave(p, w);
-	perf_reader_remove(p, w);
-	perf_event_end(&w->event);
-	free(w);
+	watch_free(p, w);
+}
+
+uint32_t perf_events_each(const struct perf *p)
+{
+	return p->n_readers + 1;
 }
 
 /* ---- looks ---- */
@@ -183,20 +215,6 @@ static void init_lock(struct perf *p)
 	pthread_cond_init(&p->idle, NULL);
 }
 
-static struct error *init_tables(struct perf *p)
-{
-	p->watches = calloc(PERF_WATCHES_MAX, sizeof(*p->watches));
-	p->generations = calloc(PERF_WATCHES_MAX, sizeof(*p->generations));
-	p->free_slots = calloc(PERF_WATCHES_MAX, sizeof(*p->free_slots));
-	if (!p->watches || !p->generations || !p->free_slots)
-		return &err_nomem;
-	while (p->n_free_slots < PERF_WATCHES_MAX) {
-		p->free_slots[p->n_free_slots] = PERF_WATCHES_MAX - 1 - p->n_free_slots;
-		p->n_free_slots++;
-	}
-	return NULL;
-}
-
 static struct error *init_pool(struct perf *p)
 {
 	p->n_pool = LOOKS_LEAST + LOOKS_PER_READER * p->n_readers;
@@ -216,19 +234,18 @@ void perf_destroy(struct perf *p)
 	if (!p)
 		return;
 	perf_readers_stop(p);
-	for (uint32_t i = 0; p->watches && i < PERF_WATCHES_MAX; i++) {
-		if (!p->watches[i])
-			continue;
-		perf_event_end(&p->watches[i]->event);
-		free(p->watches[i]);
-	}
+	while (p->n_watches > 0)
+		watch_free(p, p->watches[--p->n_watches]);
+	for (uint32_t i = 0; p->readers && i < p->n_readers; i++)
+		if (p->readers[i].ring.map)
+			perf_event_close_ring(&p->readers[i].ring);
 	if (p->stop_fd >= 0)
 		close(p->stop_fd);
 	pthread_cond_destroy(&p->idle);
 	pthread_mutex_destroy(&p->lock);
+	map64_deinit(&p->by_tid);
 	free(p->watches);
-	free(p->generations);
-	free(p->free_slots);
+	free(p->readers);
 	free(p->pool);
 	free(p->free);
 	free(p->done);
@@ -244,8 +261,9 @@ struct error *perf_create(const struct perf_options *o, struct perf **ret)
 		return &err_nomem;
 	p->options = *o;
 	init_lock(p);
+	map64_init(&p->by_tid);
 	p->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = p->stop_fd < 0 ? error_new(ERROR_FACILITY, "eventfd: %s", strerror(errno)) : init_tables(p);
+	err = p->stop_fd < 0 ? error_new(ERROR_FACILITY, "eventfd: %s", strerror(errno)) : NULL;
 	if (!err)
 		err = perf_readers_init(p);
 	if (!err)

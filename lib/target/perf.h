@@ -1,20 +1,20 @@
 /*
  * perf.h: looks at threads on a CPU by perf events: no thread is stopped, none is traced.
  *
- * Each watched thread has an event that counts its own time on a CPU. After a period of it the kernel
- * notes the thread's user registers and the top of its stack in a ring. That is all a sample says; which
- * goroutine it was must be read from the process.
+ * Each watched thread has an event for each CPU that counts its own time there. After a period of it the
+ * kernel notes the thread's user registers and the top of its stack in that CPU's ring. That is all a sample
+ * says; which goroutine it was must be read from the process.
  *
  * So a reader is bound to each CPU, in real-time class where that is allowed. A sample wakes the reader of
  * its own CPU, which takes that very CPU: the thread waits for it, off its core, before its next
  * instruction, while the reader copies what is needed. It is then *held*, like one that was stopped, but by
- * the scheduler's choice alone; nothing in its calls is interrupted. That it did not move is proved: the
- * event counts its time exactly, and must say at the end what it said at the begin; up to then no more
- * may have passed than an interrupt takes. How much that is, and whether it holds on this machine at all,
- * is tried first on a child of goprof's own, which counts: its memory must be what the sample says.
+ * the scheduler's choice alone; nothing in its calls is interrupted. That it did not move is proved: events
+ * count its time exactly, and must say at the end what they said at the begin; up to then no more may have
+ * passed than an interrupt takes. How much that is, and whether it holds on this machine at all, is tried
+ * first on a child of goprof's own, which counts: its memory must be what the sample says.
  *
- * Of a sample that fails this (the thread had moved to another CPU, the reader came late) only the copy in
- * the sample itself is of that instant: it goes to another hook, which must not believe what it reads.
+ * Of a sample that fails this (the thread was given another CPU, the reader came late) only the copy in the
+ * sample itself is of that instant: it goes to another hook, which must not believe what it reads.
  *
  * Upstream text: perf_event_open(2); kernel/events/core.c (cpu_clock, perf_swevent_hrtimer, perf_output_*).
  */
@@ -72,13 +72,15 @@ struct perf_hints {
 struct error *perf_watch_thread(struct perf *p, pid_t tid, const struct perf_hints *h, struct perf_watch **ret);
 void perf_set_hints(struct perf *p, struct perf_watch *w, const struct perf_hints *h);
 void perf_unwatch(struct perf *p, struct perf_watch *w);
+/* File descriptors that a watched thread takes. */
+uint32_t perf_events_each(const struct perf *p);
 
 /* A sample with what the hook made of it. */
 struct perf_look {
 	struct capture capture;	/* first; t_arrived and t_resumed bracket the hook */
 	uint64_t t_sample;	/* CLOCK_MONOTONIC */
 	uint64_t ran_ns;	/* CPU time that the thread has had from the sample to the reader's first look at it */
-	bool own_cpu;		/* the reader was on the sample's CPU */
+	bool bound;		/* the reader was on the sample's CPU */
 	bool held;		/* the thread stood still since the sample, and until the hook was done */
 };
 

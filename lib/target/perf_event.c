@@ -1,5 +1,5 @@
 /*
- * perf_event.c: one perf event of one thread: its opening, its ring, and the reason when it is refused.
+ * perf_event.c: the kinds of perf events that are used, the ring of a CPU, and the reason when one is refused.
  *
  * The software CPU clock needs no hardware counters, so it is there in virtual machines as well. Which
  * cause a refusal has is found as the kernel checks: paranoia against rights first, then what else there
@@ -28,24 +28,22 @@ static size_t page_size(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int open_event(pid_t tid, uint64_t period_ns, bool user_only)
+static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = period_ns, .wakeup_events = 1,
-		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_READ |
-			       PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-		.sample_regs_user = arch_host()->perf_regs, .sample_stack_user = PERF_STACK_BYTES,
-		.exclude_idle = 1, .exclude_hv = 1, .exclude_kernel = user_only,
-		.use_clockid = 1, .clockid = CLOCK_MONOTONIC,
-	};
-
-	return (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	attr->type = PERF_TYPE_SOFTWARE;
+	attr->size = sizeof(*attr);
+	attr->exclude_idle = attr->exclude_hv = 1;
+	/* All that share a ring must go by one clock. */
+	attr->use_clockid = 1;
+	attr->clockid = CLOCK_MONOTONIC;
+	return (int)syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-int perf_event_begin(pid_t tid, uint64_t period_ns, bool user_only, struct perf_event *ret)
+int perf_event_open_ring(int cpu, struct perf_ring_map *ret)
 {
-	int fd = open_event(tid, period_ns, user_only), errnum;
+	/* Counts nothing, of the calling thread: what the ring hangs on. */
+	struct perf_event_attr attr = { .config = PERF_COUNT_SW_DUMMY, .disabled = 1, .exclude_kernel = 1 };
+	int fd = open_event(&attr, 0, cpu), errnum;
 	void *map;
 
 	if (fd < 0)
@@ -56,41 +54,74 @@ int perf_event_begin(pid_t tid, uint64_t period_ns, bool user_only, struct perf_
 		close(fd);
 		return errnum;
 	}
-	*ret = (struct perf_event){ .fd = fd, .map = map };
+	*ret = (struct perf_ring_map){ .fd = fd, .map = map };
 	return 0;
 }
 
-void perf_event_end(struct perf_event *e)
+void perf_event_close_ring(struct perf_ring_map *m)
 {
-	munmap(e->map, page_size() + PERF_RING_BYTES);
-	close(e->fd);
+	munmap(m->map, page_size() + PERF_RING_BYTES);
+	close(m->fd);
 }
 
-bool perf_event_count(const struct perf_event *e, uint64_t *ret)
+int perf_event_open_sampling(pid_t tid, int cpu, uint64_t period_ns, bool user_only, int ring_fd, int *ret)
 {
-	return read(e->fd, ret, sizeof(*ret)) == sizeof(*ret);
+	struct perf_event_attr attr = {
+		.config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = period_ns, .wakeup_events = 1,
+		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_READ |
+			       PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+		.sample_regs_user = arch_host()->perf_regs, .sample_stack_user = PERF_STACK_BYTES,
+		.exclude_kernel = user_only,
+	};
+	int fd = open_event(&attr, tid, cpu), errnum;
+
+	if (fd < 0)
+		return errno;
+	if (ring_fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd)) {
+		errnum = errno;
+		close(fd);
+		return errnum;
+	}
+	*ret = fd;
+	return 0;
 }
 
-void perf_event_set_period(const struct perf_event *e, uint64_t ns)
+int perf_event_open_counting(pid_t tid, bool user_only, int *ret)
+{
+	struct perf_event_attr attr = { .config = PERF_COUNT_SW_CPU_CLOCK, .exclude_kernel = user_only };
+	int fd = open_event(&attr, tid, -1);
+
+	if (fd < 0)
+		return errno;
+	*ret = fd;
+	return 0;
+}
+
+bool perf_event_count(int fd, uint64_t *ret)
+{
+	return read(fd, ret, sizeof(*ret)) == sizeof(*ret);
+}
+
+void perf_event_set_period(int fd, uint64_t ns)
 {
 	/* Refused, the last one stays. */
-	if (ioctl(e->fd, PERF_EVENT_IOC_PERIOD, &ns))
+	if (ioctl(fd, PERF_EVENT_IOC_PERIOD, &ns))
 		return;
 }
 
-struct perf_ring perf_event_ring(const struct perf_event *e)
+struct perf_ring perf_event_ring(const struct perf_ring_map *m)
 {
-	const struct perf_event_mmap_page *page = e->map;
+	const struct perf_event_mmap_page *page = m->map;
 
 	return (struct perf_ring){
-		.data = (const uint8_t *)e->map + page_size(), .size = PERF_RING_BYTES,
+		.data = (const uint8_t *)m->map + page_size(), .size = PERF_RING_BYTES,
 		.head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE), .tail = page->data_tail,
 	};
 }
 
-void perf_event_advance(const struct perf_event *e, uint64_t tail)
+void perf_event_advance(const struct perf_ring_map *m, uint64_t tail)
 {
-	struct perf_event_mmap_page *page = e->map;
+	struct perf_event_mmap_page *page = m->map;
 
 	__atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
 }

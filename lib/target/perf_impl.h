@@ -14,54 +14,59 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/map.h"
 #include "target/perf.h"
 #include "target/perf_ring.h"
 
 enum {
 	PERF_STACK_BYTES = 8192,	/* of a stack in a sample: for those that are not held */
-	PERF_RING_BYTES = 32 * 1024,	/* three samples: the reader comes at once, or it is too late anyway */
-	PERF_WATCHES_MAX = 4096,
-	PERF_READERS_MAX = 256,		/* threads on CPUs beyond are read by the first one */
-	PERF_CPUS_MAX = 4096,
+	/* Fifteen samples; with its header page within what any user may lock per CPU (516 KB). */
+	PERF_RING_BYTES = 128 * 1024,
+	PERF_READERS_MAX = 256,
 };
 
 /* ---- perf_event.c ---- */
 
-struct perf_event {
+/* A ring that all events of a CPU write to, and the event that it hangs on, which can be polled. */
+struct perf_ring_map {
 	int fd;
 	void *map;		/* header page and ring */
 };
 
-/* An errno; 0: it is open and counts. */
-int perf_event_begin(pid_t tid, uint64_t period_ns, bool user_only, struct perf_event *ret);
-void perf_event_end(struct perf_event *e);
-/* What it has counted: ns of the thread on a CPU. False: cannot be told any more. */
-bool perf_event_count(const struct perf_event *e, uint64_t *ret);
-void perf_event_set_period(const struct perf_event *e, uint64_t ns);
-struct perf_ring perf_event_ring(const struct perf_event *e);
+/* These return 0 or an errno. ENODEV: no such CPU. The calling thread must outlive the ring. */
+int perf_event_open_ring(int cpu, struct perf_ring_map *ret);
+void perf_event_close_ring(struct perf_ring_map *m);
+/* Samples the thread while it is on this CPU. `ring_fd` -1: into no ring. */
+int perf_event_open_sampling(pid_t tid, int cpu, uint64_t period_ns, bool user_only, int ring_fd, int *ret);
+/* Counts the thread's time on all CPUs. */
+int perf_event_open_counting(pid_t tid, bool user_only, int *ret);
+/* What it has counted, ns. False: cannot be told any more. */
+bool perf_event_count(int fd, uint64_t *ret);
+void perf_event_set_period(int fd, uint64_t ns);
+struct perf_ring perf_event_ring(const struct perf_ring_map *m);
 /* The reader is done with everything before `tail`. */
-void perf_event_advance(const struct perf_event *e, uint64_t tail);
+void perf_event_advance(const struct perf_ring_map *m, uint64_t tail);
 /* Why one could not be had: cause and remedy. */
 struct error *perf_event_error(int errnum);
 
 /* ---- perf.c ---- */
 
 struct perf_watch {
-	struct perf_event event;
 	pid_t tid;
-	uint32_t slot, generation;	/* of the table: what the readers know it by */
-	uint32_t reader;		/* whose set of descriptors has it */
+	int counting;			/* its time on all CPUs */
+	int *sampling;			/* for each reader: its time on that CPU */
 	struct perf_hints hints;	/* under the lock */
-	bool busy, closing;		/* under the lock */
-	bool ended;			/* its thread has: nothing more comes */
+	uint32_t busy;			/* readers that have it now; under the lock */
 };
 
 struct perf_reader {
 	struct perf *perf;
+	uint32_t index;
 	pthread_t thread;
 	bool started;
-	int cpu;			/* it is bound to; -1: to none */
-	int poll_fd;			/* epoll: the watches of this CPU, and the wake-up for the end */
+	int cpu;			/* whose samples it reads */
+	bool bound;			/* and runs on */
+	struct perf_ring_map ring;	/* map NULL: none yet */
 	uint64_t random;
 	_Atomic(const char *) priority;
 };
@@ -70,33 +75,29 @@ struct perf {
 	struct perf_options options;
 	struct perf_reader *readers;
 	uint32_t n_readers;
-	uint16_t reader_of[PERF_CPUS_MAX];
 	int stop_fd;
 	_Atomic uint64_t lost, throttled;
 
 	pthread_mutex_t lock;		/* all below */
-	pthread_cond_t idle;		/* a watch is not busy any more */
-	struct perf_watch **watches;	/* PERF_WATCHES_MAX places */
-	uint32_t *generations, *free_slots, n_free_slots;
+	pthread_cond_t idle;		/* a watch is less busy */
+	struct map64 by_tid;		/* -> index in watches */
+	struct perf_watch **watches;
+	uint32_t n_watches, cap_watches;
 	struct perf_look *pool, **free, **done;	/* done: oldest first, from done_at on, wrapping */
 	uint32_t n_pool, n_free, done_at, n_done;
 };
 
-uint64_t perf_key(const struct perf_watch *w);
-/* The watch with that key, busy from now on; NULL: it is no more. With its hints. */
-struct perf_watch *perf_take(struct perf *p, uint64_t key, struct perf_hints *hints);
+/* This thread's watch, busy until it is given back, and its hints; NULL: it has none. */
+struct perf_watch *perf_take(struct perf *p, pid_t tid, struct perf_hints *hints);
 void perf_give(struct perf *p, struct perf_watch *w);
 struct perf_look *perf_look_take(struct perf *p);	/* NULL: none is free */
 void perf_look_done(struct perf *p, struct perf_look *l);
 
 /* ---- perf_reader.c ---- */
 
-/* A reader for each CPU that goprof may use; then, with all else in place, their threads. */
+/* A reader with its ring for each CPU; then, with all else in place, their threads. */
 struct error *perf_readers_init(struct perf *p);
 struct error *perf_readers_start(struct perf *p);
 void perf_readers_stop(struct perf *p);
-/* Which reader looks after this watch from now on; 0 or an errno. */
-int perf_reader_add(struct perf *p, uint32_t reader, struct perf_watch *w);
-void perf_reader_remove(struct perf *p, struct perf_watch *w);
 
 #endif

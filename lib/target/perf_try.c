@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -72,7 +73,7 @@ struct tally {
 
 static void tally(struct tally *y, const struct perf_look *l)
 {
-	if (!l->own_cpu || !l->capture.note_len || y->stood == LOOKS_WANTED)
+	if (!l->bound || !l->capture.note_len || y->stood == LOOKS_WANTED)
 		return;
 	if (l->capture.note_len == 1) {
 		y->age[y->stood++] = l->ran_ns;
@@ -144,17 +145,16 @@ static struct error *try_on(struct trial *t, struct perf_ability *ret)
 /* Can its time inside of the kernel be sampled? 0, or the errno with which not even its own can. */
 static int try_scope(pid_t pid, bool *user_only)
 {
-	struct perf_event e;
-	int errnum;
+	int errnum, fd;
 
 	*user_only = false;
-	errnum = perf_event_begin(pid, PERIOD_NS, false, &e);
+	errnum = perf_event_open_sampling(pid, -1, PERIOD_NS, false, -1, &fd);
 	if (errnum == EACCES || errnum == EPERM) {
 		*user_only = true;
-		errnum = perf_event_begin(pid, PERIOD_NS, true, &e);
+		errnum = perf_event_open_sampling(pid, -1, PERIOD_NS, true, -1, &fd);
 	}
 	if (!errnum)
-		perf_event_end(&e);
+		close(fd);
 	return errnum;
 }
 
