@@ -138,6 +138,12 @@ static void review(struct look_perf *lp, uint64_t now)
 	}
 }
 
+/* No more can be had: what there is goes on. */
+static bool is_limit(const struct error *err)
+{
+	return err->kind == ERROR_DENIED || err->kind == ERROR_FACILITY;
+}
+
 static void refused(struct look_perf *lp, const struct error *err, uint64_t now)
 {
 	lp->refused_at = now;
@@ -166,9 +172,8 @@ static struct error *watch_new(struct look_perf *lp, uint64_t now)
 		if (err == &err_gone)
 			err = NULL;
 	}
-	if (!err || error_is_fatal(err))
-		return err;
-	refused(lp, err, now);
+	if (err && is_limit(err))
+		refused(lp, err, now);
 	return err;
 }
 
@@ -189,7 +194,7 @@ static struct error *keep_watch(struct look_perf *lp)
 
 	review(lp, now);
 	err = watch_new(lp, now);
-	if (!err || error_is_fatal(err))
+	if (!err || !is_limit(err))
 		return err;
 	error_free(err);
 	return NULL;
@@ -325,7 +330,7 @@ static struct error *begin_watch(struct look_perf *lp, uint64_t period_ns, const
 	/* Limits that are met later are told; not even one thread is a refusal. */
 	if (!err)
 		err = watch_new(lp, reader_now(lp->parts.reader));
-	if (!err || error_is_fatal(err) || !lp->n)
+	if (!err || !is_limit(err) || !lp->n)
 		return err;
 	error_free(err);
 	return NULL;

@@ -51,7 +51,7 @@ static struct error *init_looks(struct sampler *s)
 	if (s->options.looks == SAMPLER_LOOKS_PTRACE)
 		return look_ptrace_create(&parts, &s->looks);
 	err = look_perf_create(&parts, s->period, must, &s->looks);
-	if (!err || must || err == &err_gone || error_is_fatal(err))
+	if (!err || must || (err->kind != ERROR_DENIED && err->kind != ERROR_FACILITY))
 		return err;
 	if (asprintf(&s->looks_why, "%s%s%s", err->what, err->why ? ": " : "", err->why ? err->why : "") < 0)
 		s->looks_why = NULL;

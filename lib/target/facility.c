@@ -267,14 +267,18 @@ static int try_pidfd(struct trial *t)
 	return failed(fd < 0);
 }
 
-/* The very event that looks by perf use. */
+/* The very event that looks by perf use; and does a sampled thread stand still for its reader? */
 static int try_perf(struct trial *t)
 {
 	int fd, r = perf_event_open_sampling(t->pid, -1, NSEC_PER_MSEC, false, -1, &fd);
+	struct perf_ability ability = { 0 };
 
-	if (!r)
-		close(fd);
-	return r;
+	if (r)
+		return r;
+	close(fd);
+	error_free(perf_try(&ability));
+	t->result[FACILITY_PERF].ns = ability.held_ns;
+	return ability.held_ns ? 0 : WRONG_ANSWER;
 }
 
 /* On ourselves and taken back at once: a child that spins in real time would keep a core for itself. */
