@@ -183,5 +183,5 @@ struct error *perf_event_error(int errnum)
 	case EOPNOTSUPP:
 		return error_new(ERROR_FACILITY, "this kernel has no perf events");
 	}
-	return error_new(ERROR_FACILITY, "perf_event_open: %s", strerror(errnum));
+	return error_new(ERROR_FACILITY, "perf events cannot be had: %s", strerror(errnum));
 }

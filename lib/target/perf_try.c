@@ -8,9 +8,10 @@
  * a busy machine; a kernel that wakes later) the counts differ, and nobody counts as held.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ static void count(void)
 
 struct trial {
 	pid_t pid;
+	int mem;		/* its memory; -1 */
 };
 
 /* capture_hook: note_len 1: it has not moved, 2: it has, 0: cannot be told. */
@@ -58,8 +60,7 @@ static void compare(void *ctx, const struct target *none, const struct capture_r
 		memcpy(then, v->bytes + at, sizeof(then));
 		if (then[0] != mark)
 			continue;
-		struct iovec ours = { now, sizeof(now) }, theirs = { (void *)(uintptr_t)(v->low + at), sizeof(now) };
-		if (process_vm_readv(t->pid, &ours, 1, &theirs, 1, 0) == sizeof(now) && now[0] == mark)
+		if (pread(t->mem, now, sizeof(now), (off_t)(v->low + at)) == sizeof(now) && now[0] == mark)
 			c->note_len = now[1] == then[1] ? 1 : 2;
 		return;
 	}
@@ -160,17 +161,28 @@ static int try_scope(pid_t pid, bool *user_only)
 
 static void trial_end(struct trial *t)
 {
+	if (t->mem >= 0)
+		close(t->mem);
 	if (t->pid > 0)
 		facility_child_end(t->pid);
 }
 
+static int open_memory(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 struct error *perf_try(struct perf_ability *ret)
 {
-	_cleanup_(trial_end) struct trial t = { .pid = facility_child(count) };
+	_cleanup_(trial_end) struct trial t = { .pid = facility_child(count), .mem = -1 };
 	int errnum;
 
 	if (t.pid < 0)
 		return error_new(ERROR_FACILITY, "cannot start a process to try perf events on: %s", strerror(errno));
+	t.mem = open_memory(t.pid);
 	*ret = (struct perf_ability){ 0 };
 	errnum = try_scope(t.pid, &ret->user_only);
 	return errnum ? perf_event_error(errnum) : try_on(&t, ret);
