@@ -308,13 +308,15 @@ static void destroy(struct look_source *ls)
 }
 
 /* Is it as good as stopping threads is? */
-static struct error *judge(const struct perf_ability *a)
+static struct error *judge(const struct perf_ability *a, pid_t pid)
 {
 	if (a->user_only)
 		return error_todo(error_new(ERROR_DENIED, "perf events are permitted, but not inside of the kernel"),
 				  "sudo sysctl kernel.perf_event_paranoid=1, or start goprof as root");
 	if (!a->held_ns)
 		return error_new(ERROR_FACILITY, "perf events say too little here: threads have gone on before they can be read");
+	if (!perf_reaches(pid))
+		return error_new(ERROR_FACILITY, "perf events say too little here: goprof was not given all CPUs of the process");
 	return NULL;
 }
 
@@ -339,19 +341,22 @@ static struct error *begin_watch(struct look_perf *lp, uint64_t period_ns, const
 struct error *look_perf_create(const struct look_source_parts *parts, uint64_t period_ns, bool at_all_costs,
 			       struct look_source **ret)
 {
+	static const char user_only[] = "perf events (not inside of the kernel)";
 	struct perf_ability ability;
 	struct look_perf *lp;
 	struct error *err = perf_try(&ability);
 
 	if (!err && !at_all_costs)
-		err = judge(&ability);
+		err = judge(&ability, target_pid(parts->reader->target));
 	if (err)
 		return err;
 	lp = calloc(1, sizeof(*lp));
 	if (!lp)
 		return &err_nomem;
-	lp->base = (struct look_source){ .name = "perf events", .begin = begin, .collect_late = collect_late,
-					 .collect = collect, .ran = ran, .figures = figures, .destroy = destroy };
+	lp->base = (struct look_source){
+		.name = ability.user_only ? user_only : "perf events", .begin = begin, .collect_late = collect_late,
+		.collect = collect, .ran = ran, .figures = figures, .destroy = destroy,
+	};
 	lp->parts = *parts;
 	map64_init(&lp->by_tid);
 	err = begin_watch(lp, period_ns, &ability);

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "target/perf_impl.h"
 
-enum { LOOKS_LEAST = 64, LOOKS_PER_READER = 4 };
+/* Whoever collects may be busy with something else for so long: on each CPU a thread may run meanwhile. */
+enum { LOOKS_LEAST = 64, BUSY_NS = 250 * NSEC_PER_MSEC };
 
 /* ---- the table ---- */
 
@@ -217,7 +219,7 @@ static void init_lock(struct perf *p)
 
 static struct error *init_pool(struct perf *p)
 {
-	p->n_pool = LOOKS_LEAST + LOOKS_PER_READER * p->n_readers;
+	p->n_pool = LOOKS_LEAST + p->n_readers * (uint32_t)(BUSY_NS / p->options.period_ns);
 	p->pool = calloc(p->n_pool, sizeof(*p->pool));
 	p->free = calloc(p->n_pool, sizeof(*p->free));
 	p->done = calloc(p->n_pool, sizeof(*p->done));

@@ -40,6 +40,9 @@ struct perf_ability {
 /* Takes some 50 ms at most. ERROR_DENIED, ERROR_FACILITY with cause and remedy. */
 struct error *perf_try(struct perf_ability *ret);
 
+/* May goprof run on all CPUs that this process may run on? Elsewhere its threads cannot be held. */
+bool perf_reaches(pid_t pid);
+
 struct perf_options {
 	const struct target *target;	/* borrowed; handed to the hooks */
 	pid_t pid;			/* its process: samples of others are not taken */

@@ -27,6 +27,7 @@
 enum {
 	STALE_NS = 20 * NSEC_PER_MSEC,	/* an older sample says nothing that could still be completed */
 	READER_STACK = 256 * 1024,
+	CPUS_MAX = 8192,		/* the kernel's own limit */
 };
 
 /* ---- one sample ---- */
@@ -161,17 +162,35 @@ static void drain(struct perf_reader *r)
 
 /* ---- the loop ---- */
 
-/* Refused where goprof may not use that CPU: then nobody is held by this one. */
+static bool may_use(const cpu_set_t *ours, int cpu)
+{
+	return CPU_ISSET_S((size_t)cpu, CPU_ALLOC_SIZE(CPUS_MAX), ours);
+}
+
+bool perf_reaches(pid_t pid)
+{
+	size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
+	cpu_set_t *ours = CPU_ALLOC(CPUS_MAX), *theirs = CPU_ALLOC(CPUS_MAX);
+	bool ret = ours && theirs && !sched_getaffinity(0, size, ours) && !sched_getaffinity(pid, size, theirs);
+
+	for (int cpu = 0; ret && cpu < CPUS_MAX; cpu++)
+		ret = !CPU_ISSET_S((size_t)cpu, size, theirs) || may_use(ours, cpu);
+	CPU_FREE(ours);
+	CPU_FREE(theirs);
+	return ret;
+}
+
+/* Where goprof was given other CPUs it stays there: then nobody is held by this reader. */
 static void bind(struct perf_reader *r)
 {
-	size_t size = CPU_ALLOC_SIZE((size_t)r->cpu + 1);
-	cpu_set_t *set = CPU_ALLOC((size_t)r->cpu + 1);
+	size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
+	cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
 
-	if (!set)
-		return;
-	CPU_ZERO_S(size, set);
-	CPU_SET_S((size_t)r->cpu, size, set);
-	r->bound = !sched_setaffinity(0, size, set);
+	if (set && !sched_getaffinity(0, size, set) && may_use(set, r->cpu)) {
+		CPU_ZERO_S(size, set);
+		CPU_SET_S((size_t)r->cpu, size, set);
+		r->bound = !sched_setaffinity(0, size, set);
+	}
 	CPU_FREE(set);
 }
 
