@@ -50,7 +50,8 @@ struct hold_plan hold_plan_make(const struct reader *r, bool native)
 {
 	/* Without ms nothing tells how much of a stack is wanted, and the thread's own is all there is. */
 	struct hold_plan plan = { .layout = *r->layout, .g_span = r->g_span, .m_span = r->m_span,
-				  .native = native || !r->goroutines, .race = has_race_detector(r->rt) };
+				  .native = native || !r->goroutines, .race = has_race_detector(r->rt),
+				  .rt = r->rt };
 
 	return plan;
 }

@@ -377,6 +377,25 @@ struct error *intern_labels_marked(struct intern *in, const struct target *t, ga
 	return err;
 }
 
+struct error *intern_labels_kept(struct intern *in, const struct capture *c, gaddr_t labels, uint64_t mark,
+				 profile_id *ret)
+{
+	struct label_set *set;
+	struct error *err = find_set(in, labels, &set, ret);
+
+	if (err || !set)
+		return err;
+	if ((!set->tick || set->id == PROFILE_LABELS_UNKNOWN || set->mark != mark) && hold_kept_labels(c, in->scratch)) {
+		err = store_labels(in, in->scratch, &set->id);
+		if (err)
+			return err;
+		set->mark = mark;
+		set->tick = 1;
+	}
+	*ret = set->mark == mark && set->tick ? set->id : PROFILE_LABELS_UNKNOWN;
+	return NULL;
+}
+
 /* ---- tracks ---- */
 
 bool intern_is_system(struct intern *in, const struct g_look *g)

@@ -62,6 +62,7 @@ static void held_hook(void *plan, const struct target *t, const struct capture_r
 
 	memcpy(&guessed.hint[HINT_G], c->regs.raw + arch->dwarf_raw[arch->dwarf_g], sizeof(gaddr_t));
 	hold_hook(plan, t, &guessed, c);
+	hold_keep_labels(plan, t, c);
 }
 
 /* ---- which threads are watched ---- */

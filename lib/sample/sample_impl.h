@@ -4,7 +4,7 @@
  *	sample.c   the tick            gs.c      the table of goroutines, read in spans
  *	threads.c  the table of threads stacks.c  stacks of goroutines that are not on a CPU
  *	look.h     where on-CPU looks come from (look_ptrace.c, look_perf.c, held.c)
- *	hold.c     what is copied while a thread is held	hold_late.c  of one that has gone on
+ *	hold.c     what is copied while a thread is held	hold_labels.c, hold_late.c
  *	deep.c     one stack that is too long to be read with others
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
@@ -203,6 +203,7 @@ struct hold_plan {
 	uint32_t g_span, m_span;
 	bool native;			/* copy what C frames need */
 	bool race;			/* the program has a race detector */
+	struct go_runtime *rt;		/* borrowed; only its layout is asked for */
 	const struct wandering *wandering;	/* borrowed; NULL: an m that is not its thread's is none */
 };
 
@@ -215,6 +216,9 @@ enum {
 };
 
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+/* After hold_hook: its labels, too. */
+void hold_keep_labels(const struct hold_plan *plan, const struct target *t, struct capture *c);
+bool hold_kept_labels(const struct capture *c, struct go_labels *ret);
 /*
  * The same for a thread that may have gone on since its registers and c->views[0] were taken: its goroutine
  * if the stack pointer says which one it was, and nothing else.
@@ -384,6 +388,9 @@ struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t l
 /* The set that had this mark (go_labels_mark); PROFILE_LABELS_UNKNOWN when it is no longer there. */
 struct error *intern_labels_marked(struct intern *in, const struct target *t, gaddr_t labels,
 				   uint64_t mark, profile_id *ret);
+/* The set as it was copied in the hold, for this pointer and mark. */
+struct error *intern_labels_kept(struct intern *in, const struct capture *c, gaddr_t labels, uint64_t mark,
+				 profile_id *ret);
 struct error *intern_track(struct intern *in, const struct g_look *g, bool system);
 /* What a thread is that has a track of its own. */
 enum thread_kind {

@@ -14,7 +14,9 @@ static struct error *labels_of(struct sampler *s, const struct capture *c, const
 	struct error *err = NULL;
 
 	*ret = g->labels ? PROFILE_LABELS_UNKNOWN : PROFILE_LABELS_NONE;
-	if (g->labels && hold_read_mark(&s->plan, c, &mark))
+	if (g->labels && hold_read_mark(&s->plan, c, &mark) && c->extra.len)
+		err = intern_labels_kept(&s->intern, c, g->labels, mark, ret);
+	else if (g->labels && hold_read_mark(&s->plan, c, &mark))
 		err = intern_labels_marked(&s->intern, s->reader.target, g->labels, mark, ret);
 	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, *ret == PROFILE_LABELS_UNKNOWN);
 	return err;

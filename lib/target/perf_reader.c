@@ -26,7 +26,7 @@
 
 enum {
 	STALE_NS = 20 * NSEC_PER_MSEC,	/* an older sample says nothing that could still be completed */
-	READER_STACK = 256 * 1024,
+	READER_STACK = 512 * 1024,
 	CPUS_MAX = 8192,		/* the kernel's own limit */
 };
 
@@ -55,7 +55,7 @@ static struct capture_request begin_look(const struct perf_hints *h, const struc
 	c->in_time = true;
 	c->late_blocked = c->healed = false;
 	c->signal = 0;
-	c->n_views = c->note_len = 0;
+	c->n_views = c->note_len = c->extra.len = 0;
 	arch_host()->regs_from_perf(s->regs, &c->regs);
 	l->t_sample = s->time;
 	return rq;
@@ -98,7 +98,7 @@ static void copy_late(struct perf_reader *r, const struct perf_ring *ring, const
 	perf_ring_copy(ring, s->stack_at, c->bytes, s->stack_len);
 	c->views[0] = (struct mem_view){ .low = c->regs.sp, .len = s->stack_len, .bytes = c->bytes };
 	c->n_views = s->stack_len > 0;
-	c->note_len = 0;
+	c->note_len = c->extra.len = 0;
 	o->late(o->ctx, o->target, rq, c);
 }
 
