@@ -13,6 +13,7 @@ struct look {
 	const struct capture *capture;	/* valid during the callback; NULL: it goes on as it was last seen */
 	bool oncpu;			/* carries CPU time */
 	bool late;			/* came before this tick began: older than all that it reads */
+	bool sampled;			/* of some time since the last tick: says nothing of this one */
 	bool moved;			/* it ran on before it could be read: only what was proved is in the capture */
 	gaddr_t g;			/* without a capture: the goroutine that it seems to run; 0 none */
 };

@@ -231,7 +231,8 @@ static struct error *take_one(struct look_perf *lp, struct perf_look *l, look_do
 {
 	uint64_t now = reader_now(lp->parts.reader);
 	struct thread *th = threads_find(lp->parts.threads, l->capture.tid);
-	const struct look look = { .thread = th, .capture = &l->capture, .oncpu = true, .moved = !l->held };
+	const struct look look = { .thread = th, .capture = &l->capture, .oncpu = true, .sampled = true,
+				   .moved = !l->held };
 
 	/* What was read after an exec is another program's. */
 	if (!th || target_life(lp->parts.reader->target) != TARGET_ALIVE)

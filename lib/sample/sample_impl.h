@@ -57,6 +57,8 @@ struct g_slot {
 	bool still;			/* while the fingerprint is equal nothing has changed */
 	bool captured;			/* its last observation came from a held thread */
 	bool system;			/* the runtime's own: left out */
+	bool sampled;			/* that observation is of some time before its tick */
+	uint8_t swapped;		/* ticks shown on a CPU by such ones that were spent elsewhere */
 	uint8_t hot;			/* looks for which an unchanged fingerprint is not believed */
 	uint8_t round;			/* number of the round that has read it last (gs.c) */
 	uint16_t turn;			/* lowest bits of the tick at which its stack was asked for last */

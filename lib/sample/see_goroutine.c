@@ -41,6 +41,7 @@ static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
 		profile_gone(s->profile, slot->goid, t);
 	slot->goid = 0;
 	slot->known = slot->still = slot->captured = false;
+	slot->swapped = 0;
 }
 
 /* A goroutine is seen for the first time. */
@@ -157,12 +158,29 @@ void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
 		error_free(intern_labels(&s->intern, s->reader.target, jobs[i].look.labels, s->tick, &labels));
 }
 
+/*
+ * A sample of a thread's CPU time is shown at the next tick, where its goroutine may be off the CPU again. As
+ * often it is on one at a tick without a sample. Such a tick is given back to what it did when it was last
+ * seen off the CPU: so both have their right number of ticks, if not the right ones.
+ */
+static bool gives_back(struct g_slot *slot, const struct g_look *look)
+{
+	if (look->status != G_RUNNING || !slot->swapped || !slot->known)
+		return false;
+	slot->swapped--;
+	return true;
+}
+
 /* A goroutine that ran while it was read, or runs on a thread that was not captured. */
 static struct error *see_moving(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
 	profile_id state, stack = s->moved;
 	struct error *err;
 
+	if (gives_back(slot, look)) {
+		slot->still = false;
+		return observe(s, slot, look, slot->stack, slot->state, slot->labels);
+	}
 	slot->known = slot->still = false;
 	slot->hot = slot->hot == FOREVER_HOT ? FOREVER_HOT : HOT_LOOKS;
 	/* It goes on where it was last seen, and is asked again at the next tick. */

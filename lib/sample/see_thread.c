@@ -7,6 +7,8 @@
 #include "base/array.h"
 #include "sample/sampler_impl.h"
 
+enum { SWAPPED_MOST = 8 };	/* ticks to be given back at most: what is older says nothing of now */
+
 static struct error *labels_of(struct sampler *s, const struct capture *c, const struct g_look *g,
 			       profile_id *ret)
 {
@@ -133,6 +135,7 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	listed = slot->captured && (look->late || slot->captured_tick == s->tick);
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = true;
+	slot->sampled = look->sampled;
 	slot->captured_tick = tick_of(s, look);
 	return err || listed ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
 }
@@ -191,7 +194,8 @@ static struct error *see_still(struct sampler *s, const struct look *look)
 		th->captured_tick = s->tick;
 		return NULL;
 	}
-	if (!slot || !slot->captured || slot->goid != th->goid || slot->captured_tick == s->tick)
+	/* Ticks that it owes are given back first (see_goroutine.c). */
+	if (!slot || !slot->captured || slot->swapped || slot->goid != th->goid || slot->captured_tick == s->tick)
 		return NULL;
 	slot->captured_tick = s->tick;
 	return g_list_add(&s->running, slot->addr);
@@ -222,10 +226,12 @@ void drop_captured_jobs(struct sampler *s)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < s->n_jobs; i++) {
-		const struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
+		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
 
 		if (slot->captured_tick != s->tick || !slot->captured)
 			s->jobs[kept++] = s->jobs[i];
+		else if (slot->sampled && s->jobs[i].look.status != G_RUNNING && slot->swapped < SWAPPED_MOST)
+			slot->swapped++;
 	}
 	s->n_jobs = kept;
 }

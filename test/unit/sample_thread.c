@@ -28,6 +28,7 @@ struct scene {
 	struct sampler s;
 	struct thread *thread;
 	struct capture c;
+	bool sampled;		/* looks are of some time since the last tick */
 };
 
 static void put(struct scene *x, gaddr_t at, enum go_field f, uint64_t value)
@@ -101,7 +102,7 @@ static void look_at(struct scene *x, gaddr_t curg, bool known)
 {
 	const struct capture_request rq = { .hint = { [HINT_M] = known ? M : 0, [HINT_PROCID] = TID } };
 	struct sampler *s = &x->s;
-	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true };
+	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true, .sampled = x->sampled };
 
 	next_tick(x);
 	put(x, M, GO_M_CURG, curg);
@@ -268,6 +269,76 @@ static void thread_that_had_gone_on_is_itself(void **state)
 	assert_ticks(x, 1, 4);
 }
 
+/* The pass of this tick wants the stack of a goroutine that a look has spoken for. */
+static void drop_job(struct scene *x, uint32_t status)
+{
+	struct sampler *s = &x->s;
+
+	if (!s->jobs)
+		s->jobs = calloc(1, sizeof(*s->jobs));
+	assert_non_null(s->jobs);
+	s->jobs[0] = (struct stack_job){ .look = { .g = G, .goid = GOID, .status = status } };
+	s->n_jobs = 1;
+	drop_captured_jobs(s);
+	assert_int_equal(s->n_jobs, 0);
+}
+
+/* It runs at this tick, and no look has told where. The stack that is told of it then. */
+static profile_id run_unseen(struct scene *x)
+{
+	const struct stack_job job = { .look = { .g = G, .goid = GOID, .status = G_RUNNING } };
+	const struct stack_result res = { .job = &job, .outcome = STACK_MOVED };
+	struct window *w;
+	profile_id ret = UINT32_MAX;
+
+	next_tick(x);
+	assert_null(see_stack(&x->s, &res));
+	assert_null(profile_close_window(x->s.profile, x->world.mono + TICK, &w));
+	for (uint32_t i = 0; i < w->n_tracks; i++)
+		if (w->tracks[i].info.key == GOID)
+			ret = w->tracks[i].v[w->tracks[i].n - 1].stack;
+	window_free(w);
+	return ret;
+}
+
+/*
+ * A sample shown at a tick at which its goroutine waits takes that tick from where it waits; a tick at which
+ * it runs without a sample gives it back. What was not taken is not given.
+ */
+static void a_tick_that_was_taken_is_given_back(void **state)
+{
+	struct scene *x = *state;
+	struct g_slot *slot = list_goroutine(x);
+	struct sampler *s = &x->s;
+
+	must(intern_pseudo(&s->intern, "[running, not seen on a CPU]", &s->unseen_running));
+	must(intern_pseudo(&s->intern, "waits", &slot->stack));
+	x->sampled = true;
+	look_at(x, G, true);
+	drop_job(x, G_RUNNING);
+	assert_int_equal(slot->swapped, 0);
+	look_at(x, G, true);
+	drop_job(x, G_WAITING);
+	assert_int_equal(slot->swapped, 1);
+	slot->known = true;
+	go_on(x, G);
+	assert_int_not_equal(slot->captured_tick, s->tick);	/* not before it is given back */
+	assert_int_equal(run_unseen(x), slot->stack);
+	assert_int_equal(slot->swapped, 0);
+	assert_int_equal(run_unseen(x), s->unseen_running);
+	/* A stop is of its tick: it takes nothing. */
+	x->sampled = false;
+	look_at(x, G, true);
+	drop_job(x, G_WAITING);
+	assert_int_equal(slot->swapped, 0);
+	x->sampled = true;
+	for (int i = 0; i < 100; i++) {
+		look_at(x, G, true);
+		drop_job(x, G_WAITING);
+	}
+	assert_true(slot->swapped > 1 && slot->swapped < 20);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -280,6 +351,7 @@ int main(void)
 		T(thread_that_runs_something_else_does_not),
 		T(goroutine_without_a_look_goes_on),
 		T(thread_that_had_gone_on_is_itself),
+		T(a_tick_that_was_taken_is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
