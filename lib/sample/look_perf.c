@@ -7,9 +7,10 @@
  * shown there for a tenth of the ticks. A thread that runs all the time has no sample in some ticks: as
  * long as it runs what it ran, it goes on as it was last seen.
  *
- * A watched thread costs a descriptor per CPU. All threads are watched while they are few; where there are
- * many, only those that have used a CPU lately. What cannot be watched is counted; its time is told as
- * [unseen].
+ * A watched thread costs a descriptor per CPU, and each sample of any thread some time: the kernel wakes
+ * whoever might wait for an event of that CPU's ring, one by one. All threads are watched while they are
+ * few; where there are many, only those that have used a CPU lately. What cannot be watched is counted; its
+ * time is told as [unseen].
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 enum {
 	LOOKS_MAX = 256,		/* taken out per tick; what is more waits for the next */
 	RUNNING_MAX = 256,
-	ALL_EVENTS = 1024,		/* as long as there are no more, threads are watched whether they run or not */
+	ALL_MOST = 48,			/* as long as there are no more, threads are watched whether they run or not */
 };
 
 static const uint64_t cold_ns = 5ull * NSEC_PER_SEC;	/* without CPU time for so long: given up where there are many */
@@ -105,11 +106,6 @@ static void unwatch(struct look_perf *lp, uint32_t i)
 		error_free(map64_put(&lp->by_tid, (uint64_t)last->tid, i));	/* replaces: needs no memory */
 }
 
-static bool are_many(const struct look_perf *lp)
-{
-	return (uint64_t)lp->n * perf_events_each(lp->perf) >= ALL_EVENTS;
-}
-
 static bool is_cold(const struct thread *th, uint64_t now, uint64_t ns)
 {
 	return now - th->moved_at >= ns;
@@ -118,7 +114,7 @@ static bool is_cold(const struct thread *th, uint64_t now, uint64_t ns)
 /* Those that have ended, or keep the place of others; what is known of the rest is told to the readers. */
 static void review(struct look_perf *lp, uint64_t now)
 {
-	uint64_t limit = lp->refused_at || are_many(lp) ? cold_ns : UINT64_MAX;
+	uint64_t limit = lp->refused_at || lp->parts.threads->n > ALL_MOST ? cold_ns : UINT64_MAX;
 
 	for (uint32_t i = 0; i < lp->n;) {
 		struct watched *w = &lp->v[i];
@@ -157,6 +153,7 @@ static void refused(struct look_perf *lp, const struct error *err, uint64_t now)
 static struct error *watch_new(struct look_perf *lp, uint64_t now)
 {
 	struct threads *ts = lp->parts.threads;
+	bool many = ts->n > ALL_MOST;
 	struct error *err = NULL;
 
 	if (lp->refused_at && now - lp->refused_at < retry_ns)
@@ -167,7 +164,7 @@ static struct error *watch_new(struct look_perf *lp, uint64_t now)
 
 		if (th->gone || map64_get(&lp->by_tid, (uint64_t)th->tid) != MAP_NONE)
 			continue;
-		if (are_many(lp) && is_cold(th, now, hot_ns))
+		if (many && (!th->ran || is_cold(th, now, hot_ns)))
 			continue;
 		err = watch(lp, th);
 		if (err == &err_gone)

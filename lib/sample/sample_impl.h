@@ -264,7 +264,8 @@ struct thread {
 	bool listed;			/* scratch of threads_update */
 	uint64_t settled_ns;		/* CPU time that has found its place */
 	uint64_t cpu_ns;		/* newest reading */
-	uint64_t moved_at;		/* when cpu_ns last grew (reader's clock) */
+	uint64_t moved_at;		/* when cpu_ns last grew (reader's clock), or it was first seen */
+	bool ran;			/* it has grown, or began under our eyes */
 	uint64_t owed_ns;		/* gain of earlier seconds that no look could take */
 	struct profile_ref *looks;	/* this second's valid looks */
 	uint32_t n_looks, cap_looks;

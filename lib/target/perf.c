@@ -149,11 +149,6 @@ void perf_unwatch(struct perf *p, struct perf_watch *w)
 	watch_free(p, w);
 }
 
-uint32_t perf_events_each(const struct perf *p)
-{
-	return p->n_readers + 1;
-}
-
 /* ---- looks ---- */
 
 struct perf_look *perf_look_take(struct perf *p)

@@ -75,8 +75,6 @@ struct perf_hints {
 struct error *perf_watch_thread(struct perf *p, pid_t tid, const struct perf_hints *h, struct perf_watch **ret);
 void perf_set_hints(struct perf *p, struct perf_watch *w, const struct perf_hints *h);
 void perf_unwatch(struct perf *p, struct perf_watch *w);
-/* File descriptors that a watched thread takes. */
-uint32_t perf_events_each(const struct perf *p);
 
 /* A sample with what the hook made of it. */
 struct perf_look {
