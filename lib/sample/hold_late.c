@@ -48,6 +48,22 @@ static void put_word(uint8_t *bytes, const struct go_field_at *f, const void *v,
 	memcpy(bytes + f->offset, v, len);
 }
 
+/* Where it has left its stack for another, and whether it has at all, is of now: a walk must not go on there. */
+static void forget_places(const struct hold_plan *plan, struct capture *c)
+{
+	static const enum go_field of_g[] = { GO_G_SCHED_SP, GO_G_SCHED_PC, GO_G_SYSCALLSP, GO_G_SYSCALLPC };
+	static const enum go_field of_m[] = { GO_M_VDSOSP, GO_M_VDSOPC };
+	const struct go_field_at *f = plan->layout.f;
+	const gaddr_t none = 0;
+
+	for (size_t i = 0; i < sizeof(of_g) / sizeof(*of_g); i++)
+		if (f[of_g[i]].offset >= 0)
+			put_word(c->note + plan->m_span, &f[of_g[i]], &none, sizeof(none));
+	for (size_t i = 0; i < sizeof(of_m) / sizeof(*of_m); i++)
+		if (f[of_m[i]].offset >= 0)
+			put_word(c->note, &f[of_m[i]], &none, sizeof(none));
+}
+
 /* It has left the thread since; then it was running there. */
 static void put_back(const struct hold_plan *plan, struct capture *c, gaddr_t m, gaddr_t g)
 {
@@ -79,5 +95,7 @@ void hold_late_hook(void *ctx, const struct target *t, const struct capture_requ
 		put_back(plan, c, at, g.g);
 		c->note_len = plan->m_span + plan->g_span;
 	}
+	if (c->note_len)
+		forget_places(plan, c);
 	hold_note_m(c, c->note_len ? at : 0);
 }

@@ -33,6 +33,8 @@ struct look_source {
 	struct error *(*collect_late)(struct look_source *ls, look_done *done, void *ctx);
 	/* Hands out what has come since, waiting for this tick's own until `deadline`. */
 	struct error *(*collect)(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx);
+	/* The list of threads is up to date, this tick is over; NULL: it does not mind. */
+	struct error *(*follow)(struct look_source *ls);
 	/* Was any thread on a CPU at this tick, or is one still owed? Valid after begin. */
 	bool (*ran)(const struct look_source *ls);
 	void (*figures)(const struct look_source *ls, struct look_figures *ret);

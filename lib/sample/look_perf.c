@@ -185,8 +185,10 @@ static uint64_t count_unwatched(const struct look_perf *lp)
 	return n;
 }
 
-static struct error *keep_watch(struct look_perf *lp)
+/* Threads that have just been found may not live long. */
+static struct error *follow(struct look_source *ls)
 {
+	struct look_perf *lp = (struct look_perf *)ls;
 	uint64_t now = reader_now(lp->parts.reader);
 	struct error *err;
 
@@ -276,7 +278,7 @@ static struct error *collect(struct look_source *ls, uint64_t deadline, look_don
 	profile_health_add(p, HEALTH_LOOKS_LOST, counts.lost);
 	profile_health_add(p, HEALTH_LOOKS_THROTTLED, counts.throttled);
 	profile_health_add(p, HEALTH_LOOKS_UNWATCHED, count_unwatched(lp));
-	return keep_watch(lp);
+	return NULL;
 }
 
 static bool ran(const struct look_source *ls)
@@ -354,7 +356,7 @@ struct error *look_perf_create(const struct look_source_parts *parts, uint64_t p
 		return &err_nomem;
 	lp->base = (struct look_source){
 		.name = ability.user_only ? user_only : "perf events", .begin = begin, .collect_late = collect_late,
-		.collect = collect, .ran = ran, .figures = figures, .destroy = destroy,
+		.collect = collect, .follow = follow, .ran = ran, .figures = figures, .destroy = destroy,
 	};
 	lp->parts = *parts;
 	map64_init(&lp->by_tid);

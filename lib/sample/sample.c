@@ -227,7 +227,9 @@ static struct error *look_at_all(struct sampler *s)
 	end_thread_tracks(s);
 	err = read_stacks(s);
 	budget_adapt(&s->budget, thread_cpu() - begin);
-	return err ? err : threads_update(&s->threads, &s->reader, s->tracer);
+	if (!err)
+		err = threads_update(&s->threads, &s->reader, s->tracer);
+	return err || !s->looks->follow ? err : s->looks->follow(s->looks);
 }
 
 static struct error *do_tick(struct sampler *s, bool late)

@@ -35,19 +35,27 @@ static struct error *add_job(struct sampler *s, struct g_slot *slot, const struc
 }
 
 /* The slot's goroutine is no more (dead, or its struct has another goid now). */
-static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
+static struct error *slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
 {
-	if (slot->goid && !slot->system)
+	struct error *err = NULL;
+
+	if (slot->goid && !slot->system && slot->captured && slot->sampled && slot->captured_tick == s->tick)
+		err = let_linger(s, slot);
+	else if (slot->goid && !slot->system)
 		profile_gone(s->profile, slot->goid, t);
 	slot->goid = 0;
 	slot->known = slot->still = slot->captured = false;
 	slot->swapped = 0;
+	return err;
 }
 
 /* A goroutine is seen for the first time. */
 struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
-	slot_clear(s, slot, look->t_before);
+	struct error *err = slot_clear(s, slot, look->t_before);
+
+	if (err)
+		return err;
 	slot->goid = look->goid;
 	births_seen(s, look->goid);
 	/* Without the counter of parks two equal headers may have a run between them. */
@@ -91,9 +99,9 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 	struct error *err;
 
 	if (!is_alive(look)) {
-		slot_clear(s, slot, look->t_before);
+		err = slot_clear(s, slot, look->t_before);
 		leave_alone(slot, look);
-		return NULL;
+		return err;
 	}
 	if (look->goid != slot->goid) {
 		err = slot_begin(s, slot, look);

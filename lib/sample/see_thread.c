@@ -90,34 +90,42 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 	return intern_stack(&s->intern, s->frames, n, end, ret);
 }
 
-static struct error *add_orphan(struct sampler *s, const struct g_look *g)
+/* The tick that a look belongs to. A late one is of the last: this tick's own readings replace it. */
+static uint32_t tick_of(const struct sampler *s, const struct look *look)
+{
+	return look->late ? s->tick - 1 : s->tick;
+}
+
+static struct error *add_orphan(struct sampler *s, gaddr_t g, uint64_t goid, uint32_t tick)
 {
 	struct error *err = array_reserve(&s->orphans, &s->cap_orphans, s->n_orphans + 1,
 					  sizeof(*s->orphans));
 
-	if (err)
-		return err;
-	births_seen(s, g->goid);	/* once more if it gets a slot: what is told is a least number */
-	s->orphans[s->n_orphans++] = (struct orphan){ .g = g->g, .goid = g->goid };
-	return NULL;
+	if (!err)
+		s->orphans[s->n_orphans++] = (struct orphan){ .g = g, .goid = goid, .tick = tick };
+	return err;
+}
+
+struct error *let_linger(struct sampler *s, const struct g_slot *slot)
+{
+	return add_orphan(s, slot->addr, slot->goid, s->tick);
 }
 
 /* Those that ended before any pass over allgs saw them. */
 void end_orphans(struct sampler *s)
 {
+	uint32_t kept = 0;
+
 	for (uint32_t i = 0; i < s->n_orphans; i++) {
-		const struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+		const struct orphan *o = &s->orphans[i];
+		const struct g_slot *slot = gs_slot(&s->gs, o->g);
 
-		if (!slot || slot->goid != s->orphans[i].goid)
-			profile_gone(s->profile, s->orphans[i].goid, s->t_tick);
+		if (o->tick == s->tick)
+			s->orphans[kept++] = *o;
+		else if (!slot || slot->goid != o->goid)
+			profile_gone(s->profile, o->goid, s->t_tick);
 	}
-	s->n_orphans = 0;
-}
-
-/* The tick that a look belongs to. A late one is of the last: this tick's own readings replace it. */
-static uint32_t tick_of(const struct sampler *s, const struct look *look)
-{
-	return look->late ? s->tick - 1 : s->tick;
+	s->n_orphans = kept;
 }
 
 /* Joins a captured goroutine with its slot: the pass may have missed its birth. */
@@ -127,8 +135,10 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	struct error *err = NULL;
 	bool listed;
 
-	if (!slot)
-		return add_orphan(s, g);
+	if (!slot) {
+		births_seen(s, g->goid);	/* once more if it gets a slot: what is told is a least number */
+		return add_orphan(s, g->g, g->goid, tick_of(s, look));
+	}
 	if (slot->goid != g->goid)
 		err = slot_begin(s, slot, g);
 	/* It may be on the list that it would go to. */

@@ -11,9 +11,12 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "target/perf_impl.h"
+#include "target/tracer_impl.h"
 
 /* Whoever collects may be busy with something else for so long: on each CPU a thread may run meanwhile. */
 enum { LOOKS_LEAST = 64, BUSY_NS = 250 * NSEC_PER_MSEC };
+
+enum { PERIOD_LEAST_NS = 20 * NSEC_PER_USEC };	/* the kernel itself takes no shorter one than half of it */
 
 /* ---- the table ---- */
 
@@ -93,14 +96,18 @@ static void watch_free(const struct perf *p, struct perf_watch *w)
 	free(w);
 }
 
-/* All its events, or an errno. */
-static int open_events(const struct perf *p, struct perf_watch *w)
+/*
+ * All its events, or an errno. The first sample is as likely to come now as at any time of a period: so a thread
+ * that does not live for a whole one has its right share of samples, too.
+ */
+static int open_events(struct perf *p, struct perf_watch *w)
 {
 	const struct perf_options *o = &p->options;
+	uint64_t first = PERIOD_LEAST_NS + perf_random(&p->random) % o->period_ns;
 	int errnum = perf_event_open_counting(w->tid, o->ability.user_only, &w->counting);
 
 	for (uint32_t i = 0; !errnum && i < p->n_readers; i++)
-		errnum = perf_event_open_sampling(w->tid, p->readers[i].cpu, o->period_ns, o->ability.user_only,
+		errnum = perf_event_open_sampling(w->tid, p->readers[i].cpu, first, o->ability.user_only,
 						  p->readers[i].ring.fd, &w->sampling[i]);
 	return errnum;
 }
@@ -257,6 +264,7 @@ struct error *perf_create(const struct perf_options *o, struct perf **ret)
 	if (!p)
 		return &err_nomem;
 	p->options = *o;
+	p->random = tracer_now() | 1;
 	init_lock(p);
 	map64_init(&p->by_tid);
 	p->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -75,6 +75,7 @@ struct perf {
 	struct perf_options options;
 	struct perf_reader *readers;
 	uint32_t n_readers;
+	uint64_t random;		/* of who watches threads */
 	int stop_fd;
 	_Atomic uint64_t lost, throttled;
 
@@ -86,6 +87,14 @@ struct perf {
 	struct perf_look *pool, **free, **done;	/* done: oldest first, from done_at on, wrapping */
 	uint32_t n_pool, n_free, done_at, n_done;
 };
+
+static inline uint64_t perf_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
 
 /* This thread's watch, busy until it is given back, and its hints; NULL: it has none. */
 struct perf_watch *perf_take(struct perf *p, pid_t tid, struct perf_hints *hints);

@@ -32,14 +32,6 @@ enum {
 
 /* ---- one sample ---- */
 
-static uint64_t next_random(struct perf_reader *r)
-{
-	r->random ^= r->random << 13;
-	r->random ^= r->random >> 7;
-	r->random ^= r->random << 17;
-	return r->random;
-}
-
 /* What the hook is told, and a look that it may fill. */
 static struct capture_request begin_look(const struct perf_hints *h, const struct perf_sample *s, struct perf_look *l)
 {
@@ -136,7 +128,7 @@ static void take_sample(struct perf_reader *r, const struct perf_ring *ring, con
 	/* Without registers: a thread that is about to end. */
 	if (s->has_regs)
 		make_look(r, w, &hints, ring, s);
-	perf_event_set_period(w->sampling[r->index], p->options.period_ns / 2 + next_random(r) % p->options.period_ns);
+	perf_event_set_period(w->sampling[r->index], p->options.period_ns / 2 + perf_random(&r->random) % p->options.period_ns);
 	perf_give(p, w);
 }
 

@@ -36,6 +36,10 @@ static void put_g(struct world *w, gaddr_t g, uint64_t goid, gaddr_t stack, gadd
 	put(w, g, GO_G_STACK_HI, stack + SIZE);
 	put(w, g, GO_G_M, m);
 	put(w, g, GO_G_ATOMICSTATUS, m ? G_RUNNING : G_WAITING);
+	put(w, g, GO_G_SCHED_SP, stack + SIZE - 64);
+	put(w, g, GO_G_SCHED_PC, 0x401000);
+	put(w, g, GO_G_SYSCALLSP, stack + SIZE - 64);
+	put(w, g, GO_G_SYSCALLPC, 0x401000);
 }
 
 static int setup(void **state)
@@ -50,6 +54,8 @@ static int setup(void **state)
 		target_fake_add(w->target, structs[i], NULL, 4096);
 	put(w, M, GO_M_PROCID, PROCID);
 	put(w, M, GO_M_CURG, G);
+	put(w, M, GO_M_VDSOSP, STACK + 64);
+	put(w, M, GO_M_VDSOPC, 0x401000);
 	put_g(w, G, 17, STACK, M);
 	put_g(w, OTHER, 18, OTHER_STACK, 0);
 	r = (struct reader){ .layout = &w->layout, .g_span = g_span(&w->layout), .m_span = m_span(&w->layout) };
@@ -102,6 +108,9 @@ static void is(const struct found *f, uint64_t goid)
 	assert_int_equal(f->g_look.goid, goid);
 	assert_int_equal(f->m_look.m, M);
 	assert_int_equal(f->g_look.status, G_RUNNING);
+	/* Where it left its stack is of now. */
+	assert_true(!f->g_look.sched_sp && !f->g_look.sched_pc && !f->g_look.syscall_sp && !f->g_look.syscall_pc);
+	assert_true(!f->m_look.vdso_sp && !f->m_look.vdso_pc);
 	assert_int_equal(hold_read_callbacks(&(struct capture){ 0 }), 0);
 	assert_false(f->labels);	/* of now, not of then */
 }
