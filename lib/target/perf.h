@@ -37,7 +37,7 @@ struct perf_ability {
 	bool user_only;		/* time inside of the kernel cannot be sampled */
 };
 
-/* Takes some 50 ms at most. ERROR_DENIED, ERROR_FACILITY with cause and remedy. */
+/* Takes some 20 ms, a quarter of a second at most. ERROR_DENIED, ERROR_FACILITY with cause and remedy. */
 struct error *perf_try(struct perf_ability *ret);
 
 /* May goprof run on all CPUs that this process may run on? Elsewhere its threads cannot be held. */
@@ -55,6 +55,7 @@ struct perf_options {
 	 */
 	capture_hook *held, *late;
 	void *ctx;
+	bool with_stack;		/* `held` gets that copy as well */
 };
 
 struct error *perf_create(const struct perf_options *o, struct perf **ret);

@@ -63,12 +63,19 @@ static uint64_t age_of(const struct perf_reader *r, const struct perf_watch *w, 
 	return count - s->count;
 }
 
+static void copy_stack(const struct perf_ring *ring, const struct perf_sample *s, struct capture *c)
+{
+	perf_ring_copy(ring, s->stack_at, c->bytes, s->stack_len);
+	c->views[0] = (struct mem_view){ .low = c->regs.sp, .len = s->stack_len, .bytes = c->bytes };
+	c->n_views = s->stack_len > 0;
+}
+
 /*
  * The thread as it stands. False: it did not stand still, so what was read is of no use. By the clock, too,
  * not more time may have passed than it had here: or it was on another CPU and back.
  */
-static bool copy_held(struct perf_reader *r, const struct perf_watch *w, const struct capture_request *rq,
-		      struct perf_look *l)
+static bool copy_held(struct perf_reader *r, const struct perf_watch *w, const struct perf_ring *ring,
+		      const struct perf_sample *s, const struct capture_request *rq, struct perf_look *l)
 {
 	const struct perf_options *o = &r->perf->options;
 	uint64_t before, after;
@@ -77,6 +84,8 @@ static bool copy_held(struct perf_reader *r, const struct perf_watch *w, const s
 		return false;
 	if (!perf_event_count(w->counting, &before))
 		return false;
+	if (o->with_stack)
+		copy_stack(ring, s, &l->capture);
 	o->held(o->ctx, o->target, rq, &l->capture);
 	return perf_event_count(w->counting, &after) && after == before;
 }
@@ -85,13 +94,10 @@ static void copy_late(struct perf_reader *r, const struct perf_ring *ring, const
 		      const struct capture_request *rq, struct perf_look *l)
 {
 	const struct perf_options *o = &r->perf->options;
-	struct capture *c = &l->capture;
 
-	perf_ring_copy(ring, s->stack_at, c->bytes, s->stack_len);
-	c->views[0] = (struct mem_view){ .low = c->regs.sp, .len = s->stack_len, .bytes = c->bytes };
-	c->n_views = s->stack_len > 0;
-	c->note_len = c->extra.len = 0;
-	o->late(o->ctx, o->target, rq, c);
+	copy_stack(ring, s, &l->capture);
+	l->capture.note_len = l->capture.extra.len = 0;
+	o->late(o->ctx, o->target, rq, &l->capture);
 }
 
 static void make_look(struct perf_reader *r, struct perf_watch *w, const struct perf_hints *h,
@@ -110,7 +116,7 @@ static void make_look(struct perf_reader *r, struct perf_watch *w, const struct 
 	l->capture.t_arrived = now;
 	l->ran_ns = age_of(r, w, s);
 	l->bound = r->bound;
-	l->held = copy_held(r, w, &rq, l);
+	l->held = copy_held(r, w, ring, s, &rq, l);
 	if (!l->held)
 		copy_late(r, ring, s, &rq, l);
 	l->capture.t_resumed = tracer_now();

@@ -22,10 +22,10 @@
 #include "target/perf_impl.h"
 
 enum {
-	TRY_NS = 100 * NSEC_PER_MSEC, STEP_NS = NSEC_PER_MSEC,
+	TRY_NS = 250 * NSEC_PER_MSEC, STEP_NS = NSEC_PER_MSEC,
 	PERIOD_NS = NSEC_PER_MSEC,
 	LOOKS_WANTED = 12, LOOKS_LEAST = 4,
-	OLDER_BY = 4,			/* a busy machine's interrupts take longer than those of the trial */
+	OLDER_BY = 3,			/* a busy machine's interrupts take longer than those of the trial */
 	HELD_LEAST_NS = 20 * NSEC_PER_USEC, HELD_MOST_NS = 500 * NSEC_PER_USEC,
 	WORDS = 64,			/* the last of them stand above the stack pointer, not in the red zone */
 };
@@ -74,7 +74,8 @@ struct tally {
 
 static void tally(struct tally *y, const struct perf_look *l)
 {
-	if (!l->bound || !l->capture.note_len || y->stood == LOOKS_WANTED)
+	/* Of others the counts say it already. */
+	if (!l->held || !l->capture.note_len || y->stood == LOOKS_WANTED)
 		return;
 	if (l->capture.note_len == 1) {
 		y->age[y->stood++] = l->ran_ns;
@@ -123,7 +124,10 @@ static void watch_child(struct perf *p, struct tally *y)
 
 static struct error *try_on(struct trial *t, struct perf_ability *ret)
 {
-	struct perf_options o = { .pid = t->pid, .period_ns = PERIOD_NS, .ability = *ret, .late = compare, .ctx = t };
+	struct perf_options o = {
+		.pid = t->pid, .period_ns = PERIOD_NS, .ability = { HELD_MOST_NS, ret->user_only }, .held = compare,
+		.late = compare, .ctx = t, .with_stack = true,
+	};
 	const struct perf_hints none = { { 0 } };
 	struct perf_watch *w;
 	struct perf *p;
