@@ -30,8 +30,9 @@ static bool read_owner(const struct target *t, const struct hold_plan *plan, gad
 		g_parse(&plan->layout, at, bytes, g);
 	}
 	size = ret->stack_hi - ret->stack_lo;
-	return ret->goid && ret->goid == again.goid && ret->stack_lo == again.stack_lo && ret->stack_hi == again.stack_hi &&
-	       ret->stack_lo < ret->stack_hi && !(size & (size - 1)) && sp >= ret->stack_lo && sp < ret->stack_hi;
+	if (!ret->goid || ret->goid != again.goid || ret->stack_lo != again.stack_lo || ret->stack_hi != again.stack_hi)
+		return false;
+	return !(size & (size - 1)) && sp >= ret->stack_lo && sp < ret->stack_hi;
 }
 
 static gaddr_t g_register(const struct capture *c)

@@ -382,10 +382,12 @@ struct error *intern_labels_kept(struct intern *in, const struct capture *c, gad
 {
 	struct label_set *set;
 	struct error *err = find_set(in, labels, &set, ret);
+	bool fresh;
 
 	if (err || !set)
 		return err;
-	if ((!set->tick || set->id == PROFILE_LABELS_UNKNOWN || set->mark != mark) && hold_kept_labels(c, in->scratch)) {
+	fresh = set->tick && set->id != PROFILE_LABELS_UNKNOWN && set->mark == mark;
+	if (!fresh && hold_kept_labels(c, in->scratch)) {
 		err = store_labels(in, in->scratch, &set->id);
 		if (err)
 			return err;

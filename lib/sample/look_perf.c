@@ -26,7 +26,8 @@ enum {
 	ALL_MOST = 48,			/* as long as there are no more, threads are watched whether they run or not */
 };
 
-static const uint64_t cold_ns = 5ull * NSEC_PER_SEC;	/* without CPU time for so long: given up where there are many */
+/* Where there are many threads: without CPU time for so long one is given up. */
+static const uint64_t cold_ns = 5ull * NSEC_PER_SEC;
 static const uint64_t hot_ns = NSEC_PER_SEC;
 static const uint64_t retry_ns = NSEC_PER_SEC;
 
@@ -315,9 +316,9 @@ static struct error *judge(const struct perf_ability *a, pid_t pid)
 		return error_todo(error_new(ERROR_DENIED, "perf events are permitted, but not inside of the kernel"),
 				  "sudo sysctl kernel.perf_event_paranoid=1, or start goprof as root");
 	if (!a->held_ns)
-		return error_new(ERROR_FACILITY, "perf events say too little here: threads have gone on before they can be read");
+		return error_new(ERROR_FACILITY, "perf events do not do here: threads go on before they are read");
 	if (!perf_reaches(pid))
-		return error_new(ERROR_FACILITY, "perf events say too little here: goprof was not given all CPUs of the process");
+		return error_new(ERROR_FACILITY, "perf events do not do here: goprof may not use all CPUs of the process");
 	return NULL;
 }
 

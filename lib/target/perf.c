@@ -198,7 +198,9 @@ void perf_recycle(struct perf *p, struct perf_look *l)
 
 struct perf_counts perf_counts(struct perf *p)
 {
-	return (struct perf_counts){ .lost = atomic_exchange(&p->lost, 0), .throttled = atomic_exchange(&p->throttled, 0) };
+	return (struct perf_counts){
+		.lost = atomic_exchange(&p->lost, 0), .throttled = atomic_exchange(&p->throttled, 0),
+	};
 }
 
 const char *perf_priority(const struct perf *p)
@@ -245,6 +247,7 @@ void perf_destroy(struct perf *p)
 			perf_event_close_ring(&p->readers[i].ring);
 	if (p->stop_fd >= 0)
 		close(p->stop_fd);
+	sem_destroy(&p->ready);
 	pthread_cond_destroy(&p->idle);
 	pthread_mutex_destroy(&p->lock);
 	map64_deinit(&p->by_tid);
@@ -266,6 +269,7 @@ struct error *perf_create(const struct perf_options *o, struct perf **ret)
 	p->options = *o;
 	p->random = tracer_now() | 1;
 	init_lock(p);
+	sem_init(&p->ready, 0, 0);
 	map64_init(&p->by_tid);
 	p->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = p->stop_fd < 0 ? error_new(ERROR_FACILITY, "eventfd: %s", strerror(errno)) : NULL;

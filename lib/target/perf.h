@@ -33,7 +33,8 @@ struct perf_watch;		/* one thread */
 
 /* What this machine allows, found out by trying it on a child. */
 struct perf_ability {
-	uint64_t held_ns;	/* a thread whose sample is no older than this (its own CPU time) has not moved; 0: none can be held */
+	/* A thread whose sample is no older than this, in its own CPU time, has not moved. 0: none can be held. */
+	uint64_t held_ns;
 	bool user_only;		/* time inside of the kernel cannot be sampled */
 };
 

@@ -155,7 +155,8 @@ static struct error *denied(int errnum)
 	int level = paranoia();
 
 	refusal_facts_own(&f);
-	if (!(f.our_caps >> CAP_BIT_PERFMON & 1) && !(f.our_caps >> CAP_BIT_SYS_ADMIN & 1) && level > USER_ONLY_PARANOIA)
+	bool may = f.our_caps >> CAP_BIT_PERFMON & 1 || f.our_caps >> CAP_BIT_SYS_ADMIN & 1;
+	if (!may && level > USER_ONLY_PARANOIA)
 		error_why(err, "kernel.perf_event_paranoid is %d, and goprof has no CAP_PERFMON", level);
 	else if (f.our_seccomp)
 		error_why(err, "a seccomp filter or the kernel forbids perf_event_open (%s)", strerror(errnum));
@@ -174,9 +175,10 @@ struct error *perf_event_error(int errnum)
 		return denied(errnum);
 	case EMFILE:
 	case ENFILE:
-		return error_todo(error_new(ERROR_FACILITY, "no more perf events: %s", strerror(errnum)), "ulimit -n 65536");
+		return error_todo(error_new(ERROR_FACILITY, "no more perf events: %s", strerror(errnum)),
+				  "ulimit -n 65536");
 	case ENOMEM:
-		return error_todo(error_new(ERROR_FACILITY, "no more perf events: no more memory may be locked for them"),
+		return error_todo(error_new(ERROR_FACILITY, "no perf events: no more memory may be locked for them"),
 				  "raise kernel.perf_event_mlock_kb or ulimit -l");
 	case ENOSYS:
 	case ENOENT:

@@ -12,6 +12,7 @@
 #define GOPROF_TARGET_PERF_IMPL_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "base/map.h"
@@ -77,6 +78,7 @@ struct perf {
 	uint32_t n_readers;
 	uint64_t random;		/* of who watches threads */
 	int stop_fd;
+	sem_t ready;			/* a reader is where it belongs */
 	_Atomic uint64_t lost, throttled;
 
 	pthread_mutex_t lock;		/* all below */

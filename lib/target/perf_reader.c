@@ -126,6 +126,7 @@ static void make_look(struct perf_reader *r, struct perf_watch *w, const struct 
 static void take_sample(struct perf_reader *r, const struct perf_ring *ring, const struct perf_sample *s)
 {
 	struct perf *p = r->perf;
+	uint64_t period = p->options.period_ns;
 	struct perf_hints hints;
 	struct perf_watch *w = (pid_t)s->pid == p->options.pid ? perf_take(p, (pid_t)s->tid, &hints) : NULL;
 
@@ -134,7 +135,7 @@ static void take_sample(struct perf_reader *r, const struct perf_ring *ring, con
 	/* Without registers: a thread that is about to end. */
 	if (s->has_regs)
 		make_look(r, w, &hints, ring, s);
-	perf_event_set_period(w->sampling[r->index], p->options.period_ns / 2 + perf_random(&r->random) % p->options.period_ns);
+	perf_event_set_period(w->sampling[r->index], period / 2 + perf_random(&r->random) % period);
 	perf_give(p, w);
 }
 
@@ -202,6 +203,7 @@ static void *reader_main(void *arg)
 
 	bind(r);
 	atomic_store(&r->priority, rank_raise());
+	sem_post(&r->perf->ready);
 	do {
 		drain(r);
 		poll(fds, 2, -1);
@@ -268,6 +270,10 @@ struct error *perf_readers_start(struct perf *p)
 		if (errnum)
 			return error_new(ERROR_FACILITY, "cannot start a thread: %s", strerror(errnum));
 	}
+	/* The first sample already should find them in their place. */
+	for (uint32_t i = 0; i < p->n_readers; i++)
+		while (sem_wait(&p->ready) && errno == EINTR)
+			;
 	return NULL;
 }
 

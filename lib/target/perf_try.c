@@ -140,8 +140,8 @@ static struct error *try_on(struct trial *t, struct perf_ability *ret)
 	if (!err) {
 		watch_child(p, &y);
 		ret->held_ns = judge(&y);
-		log_info("perf", "of a child's samples %u stood still, %u moved; readers are %s; held up to %llu us", y.stood,
-			 y.moved, perf_priority(p), (unsigned long long)(ret->held_ns / NSEC_PER_USEC));
+		log_info("perf", "of a child's samples %u stood still, %u moved; readers are %s; held up to %llu us",
+			 y.stood, y.moved, perf_priority(p), (unsigned long long)(ret->held_ns / NSEC_PER_USEC));
 	}
 	perf_destroy(p);
 	return err;
