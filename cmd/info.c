@@ -324,6 +324,8 @@ static void facility_fact(struct info *i, enum facility_id id, const struct faci
 		     r->errnum ? strerror(r->errnum) : "it answers, but not as it should", facility_loss(id));
 	else if (id == FACILITY_CLOCK)
 		fact(i, facility_name(id), "ok, moves in steps of %s", instant_text(r->ns, step));
+	else if (id == FACILITY_PERF)
+		fact(i, facility_name(id), "ok, looks at threads on a CPU need no stops");
 	else
 		fact(i, facility_name(id), "ok");
 }

@@ -10,8 +10,12 @@
 #include "base/clock.h"
 #include "cmd/command.h"
 #include "export/export.h"
+#include "sample/sample.h"
 
 static const char *const modes[] = { [PROFILE_WALL] = "wall", [PROFILE_CPU] = "cpu", NULL };
+static const char *const looks[] = {
+	[SAMPLER_LOOKS_AUTO] = "auto", [SAMPLER_LOOKS_PERF] = "perf", [SAMPLER_LOOKS_PTRACE] = "ptrace", NULL,
+};
 static const char *const busiest[] = { "busiest", NULL };
 static const char *const threads[] = {
 	[EXPORT_BY_GOROUTINE] = "goroutine", [EXPORT_BY_ENTRY] = "entry", [EXPORT_BY_LABEL] = "label:KEY", NULL
@@ -50,6 +54,12 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.choices = modes, .value = "wall", .commands = COMMAND_RECORDING,
 		.group = group_capture, .offset = AT(mode),
 		.help = "what the envelope shows: all time, or time on a CPU",
+	},
+	[OPTION_LOOKS] = {
+		.name = "looks", .argument = "HOW", .type = OPTION_TYPE_CHOICE,
+		.choices = looks, .value = "auto", .commands = COMMAND_RECORDING,
+		.group = group_capture, .offset = AT(looks),
+		.help = "threads on a CPU: by perf (no stops), by ptrace, or auto: perf if it can be had",
 	},
 	[OPTION_DURATION] = {
 		.name = "duration", .letter = 'd', .argument = "TIME", .type = OPTION_TYPE_DURATION,

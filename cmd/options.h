@@ -20,6 +20,7 @@ struct inherited;
 enum option_id {
 	OPTION_RATE,
 	OPTION_MODE,
+	OPTION_LOOKS,
 	OPTION_DEPTH,
 	OPTION_SYSTEM,
 	OPTION_NO_NATIVE,
@@ -65,6 +66,7 @@ struct options {
 	uint8_t source[OPTION_COUNT];	/* enum option_source */
 	uint64_t rate;			/* Hz */
 	uint64_t mode;			/* enum profile_mode */
+	uint64_t looks;			/* enum sampler_looks */
 	uint64_t depth;			/* frames */
 	bool system;
 	bool no_native;

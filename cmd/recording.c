@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cmd/options.h"
@@ -32,6 +33,7 @@ struct recording {
 	struct profile_meta meta;	/* strings in the arena */
 	struct profile *profile;
 	struct sampler *sampler;
+	const char *looks;		/* where they come from, in short; a constant */
 	struct aggregate *aggregate;
 	bool outputs_begun;
 	uint64_t start;			/* CLOCK_MONOTONIC; later by all pauses */
@@ -79,6 +81,19 @@ static struct error *begin_outputs(struct recording *r)
 	return err;
 }
 
+/* Where looks come from is known once the sampler is there. */
+static struct error *tell_looks(struct recording *r)
+{
+	const char *why = sampler_looks_why(r->sampler);
+	_cleanup_(buf_deinit) struct buf b;
+
+	buf_init(&b);
+	buf_addf(&b, "%s%s%s%s", sampler_looks(r->sampler), why ? " (" : "", why ? why : "", why ? ")" : "");
+	r->looks = sampler_looks(r->sampler);
+	r->meta.looks = b.data ? arena_strndup(&r->arena, b.data, b.len) : NULL;
+	return r->meta.looks ? profile_set_meta(r->profile, &r->meta) : &err_nomem;
+}
+
 static struct error *begin_parts(struct recording *r)
 {
 	const struct recording_parts *p = &r->parts;
@@ -87,6 +102,7 @@ static struct error *begin_parts(struct recording *r)
 	};
 	struct sampler_options o = {
 		.rate_hz = (uint32_t)p->options->rate, .depth = (uint32_t)p->options->depth,
+		.looks = (enum sampler_looks)p->options->looks,
 		.system = p->options->system, .native = !p->options->no_native,
 		.seed = p->clock->mono(p->clock) ^ (uint64_t)target_pid(p->target) << 32,
 		.was_stopped = sampler_was_stopped, .ctx = r,
@@ -100,7 +116,9 @@ static struct error *begin_parts(struct recording *r)
 	sampler.profile = r->profile;
 	if (!err)
 		err = begin_outputs(r);
-	return err ? err : sampler_create(&sampler, &o, &r->sampler);
+	if (!err)
+		err = sampler_create(&sampler, &o, &r->sampler);
+	return err ? err : tell_looks(r);
 }
 
 static void recording_cleanup(struct recording **r)
@@ -287,6 +305,7 @@ static struct error *collect(struct recording *r, struct recording_result *v)
 		if (!v->summary.restricted)
 			return &err_nomem;
 	}
+	v->summary.looks = r->looks;
 	err = recording_tables(r->profile, r->aggregate, v);
 	v->summary.attached = o->command && (o->command->bit & COMMAND_ATTACH);
 	v->summary.rate_hz = (uint32_t)o->rate;

@@ -29,6 +29,7 @@ struct summary_group {
 
 struct summary {
 	const char *restricted;		/* why there are no goroutines to tell of; NULL */
+	const char *looks;		/* where looks at threads on a CPU came from; NULL: not told */
 	bool attached;			/* it is somebody's production: how long were threads held? */
 	uint64_t cpu_ns, wall_ns;
 	const struct summary_function *functions;	/* most self first */

@@ -115,6 +115,14 @@ static double judge_held(const struct summary *s, char buf[static VERDICT_TEXT])
 	return (double)median / (double)NSEC_PER_MSEC;
 }
 
+/* No judgement: whoever reads this knows then what to look for. */
+static double judge_source(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	if (s->looks)
+		snprintf(buf, VERDICT_TEXT, "looks by %s", s->looks);
+	return 0;
+}
+
 static double judge_stacks(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	static const enum health_id causes[] = {
@@ -233,6 +241,19 @@ static double judge_labels(const struct summary *s, char buf[static VERDICT_TEXT
 	return ratio(s, HEALTH_LABELS_UNKNOWN, HEALTH_STACKS) / 0.01;
 }
 
+/* Time of theirs has no stack. */
+static double judge_watched(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t lost = s->health[HEALTH_LOOKS_LOST], looks = s->health[HEALTH_LOOKS];
+	char a[WORD_MAX];
+
+	if (s->health[HEALTH_LOOKS_UNWATCHED])
+		snprintf(buf, VERDICT_TEXT, "no perf events for all threads (ulimit -n; or --looks ptrace)");
+	else
+		snprintf(buf, VERDICT_TEXT, "%s perf samples lost", count_text(lost, a));
+	return s->health[HEALTH_LOOKS_UNWATCHED] ? 2 : lost ? (double)lost / (double)(lost + looks) / 0.05 : 0;
+}
+
 static double judge_audit(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	char a[WORD_MAX], b[WORD_MAX];
@@ -258,6 +279,7 @@ static const struct check checks[] = {
 	{ judge_ticks, true, true },
 	{ judge_coverage, true, true },
 	{ judge_paused, true, true },
+	{ judge_source, true, true },
 	{ judge_held, true, true },
 	{ judge_stacks, true, true },
 	{ judge_cpu, true, true },
@@ -265,6 +287,7 @@ static const struct check checks[] = {
 	{ judge_unseen, false, false },
 	{ judge_own, true, false },
 	{ judge_looks, false, false },
+	{ judge_watched, false, false },
 	{ judge_calls, false, false },
 	{ judge_arrival, false, false },
 	{ judge_labels, false, false },

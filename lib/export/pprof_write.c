@@ -514,6 +514,10 @@ static struct error *write_comments(struct writer *w)
 		return err;
 	buf_addf(&line, "%s (pid %d, %s)", or_unknown(m->program), m->pid, or_unknown(m->go_version));
 	err = write_comment(w, &line);
+	if (!err && m->looks) {
+		buf_addf(&line, "threads on a CPU were looked at by %s", m->looks);
+		err = write_comment(w, &line);
+	}
 	if (!err && m->restricted) {
 		buf_addf(&line, "restricted mode, on-CPU stacks of threads only: %s", m->restricted);
 		err = write_comment(w, &line);

@@ -273,6 +273,7 @@ static struct error *add_goprof(struct builder *b, cJSON *contexts)
 	/* Time that the limit of the service took away; 0 unless a window was closed too late. */
 	add_number(b, c, "cut_ns", w->end.mono - b->plan->view.limit);
 	add_text(b, c, "command", b->meta->command);
+	add_text(b, c, "looks", b->meta->looks);
 	add_text(b, c, "restricted", b->meta->restricted);
 	add_health(b, c);
 	add_thinned(b, c);

@@ -121,6 +121,7 @@ struct profile_meta {
 	const char *goprof_version;
 	uint32_t rate_hz;
 	enum profile_mode mode;
+	const char *looks;		/* where looks at threads on a CPU come from; NULL: not told */
 	const char *restricted;		/* why only threads on a CPU could be seen; NULL: all was */
 };
 

@@ -21,7 +21,7 @@ struct meta_string {
 static const struct meta_string meta_strings[] = {
 	META(program), META(exe), META(command), META(go_version), META(main_module),
 	META(main_path), META(release), META(environment), META(server_name), META(os_name),
-	META(os_version), META(arch), META(goprof_version), META(restricted),
+	META(os_version), META(arch), META(goprof_version), META(looks), META(restricted),
 };
 #undef META
 

@@ -50,7 +50,8 @@ struct hold_plan hold_plan_make(const struct reader *r, bool native)
 {
 	/* Without ms nothing tells how much of a stack is wanted, and the thread's own is all there is. */
 	struct hold_plan plan = { .layout = *r->layout, .g_span = r->g_span, .m_span = r->m_span,
-				  .native = native || !r->goroutines, .race = has_race_detector(r->rt) };
+				  .native = native || !r->goroutines, .race = has_race_detector(r->rt),
+				  .rt = r->rt };
 
 	return plan;
 }
@@ -73,6 +74,12 @@ enum { NOTED_CALLBACKS = CAPTURE_NOTE - sizeof(gaddr_t), NOTED_M = NOTED_CALLBAC
 static void note_word(struct capture *c, size_t at, gaddr_t v)
 {
 	memcpy(c->note + at, &v, sizeof(v));
+}
+
+void hold_note_m(struct capture *c, gaddr_t m)
+{
+	note_word(c, NOTED_CALLBACKS, 0);
+	note_word(c, NOTED_M, m);
 }
 
 static gaddr_t noted_word(const struct capture *c, size_t at)

@@ -30,7 +30,7 @@ struct label_set {
 enum {
 	LABEL_SETS_MAX = 64 * 1024,	/* cached; then the cache starts anew */
 	STACKS_MAX = 1 << 20,
-	FIRST_REASON = 128,		/* number of the first wait reason among states */
+	FIRST_REASON = 64,		/* number of the first wait reason among states */
 };
 
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
@@ -377,6 +377,27 @@ struct error *intern_labels_marked(struct intern *in, const struct target *t, ga
 	set->tick = set->tick ? set->tick : 1;
 	*ret = set->mark == mark ? set->id : PROFILE_LABELS_UNKNOWN;
 	return err;
+}
+
+struct error *intern_labels_kept(struct intern *in, const struct capture *c, gaddr_t labels, uint64_t mark,
+				 profile_id *ret)
+{
+	struct label_set *set;
+	struct error *err = find_set(in, labels, &set, ret);
+	bool fresh;
+
+	if (err || !set)
+		return err;
+	fresh = set->tick && set->id != PROFILE_LABELS_UNKNOWN && set->mark == mark;
+	if (!fresh && hold_kept_labels(c, in->scratch)) {
+		err = store_labels(in, in->scratch, &set->id);
+		if (err)
+			return err;
+		set->mark = mark;
+		set->tick = 1;
+	}
+	*ret = set->mark == mark && set->tick ? set->id : PROFILE_LABELS_UNKNOWN;
+	return NULL;
 }
 
 /* ---- tracks ---- */

@@ -1,7 +1,7 @@
 /*
  * look.h: where on-CPU looks come from. A look is one thread with registers and stack bytes, and
  * the verdict whether it was on a CPU at the tick. Sources differ in how they get at it (ptrace
- * stops; later the kernel's perf samples); what becomes of a look does not differ.
+ * stops, or the kernel's perf samples); what becomes of a look does not differ.
  */
 #ifndef GOPROF_SAMPLE_LOOK_H
 #define GOPROF_SAMPLE_LOOK_H
@@ -10,9 +10,17 @@
 
 struct look {
 	struct thread *thread;
-	const struct capture *capture;	/* valid during the callback */
+	const struct capture *capture;	/* valid during the callback; NULL: it goes on as it was last seen */
 	bool oncpu;			/* carries CPU time */
 	bool late;			/* came before this tick began: older than all that it reads */
+	bool sampled;			/* of some time since the last tick: says nothing of this one */
+	bool moved;			/* it ran on before it could be read: only what was proved is in the capture */
+	gaddr_t g;			/* without a capture: the goroutine that it seems to run; 0 none */
+};
+
+struct look_figures {
+	uint64_t held_median, held_p99;	/* how long threads were held, over the run, ns */
+	enum tracer_rank rank;		/* of the thread that holds them */
 };
 
 typedef struct error *look_done(void *ctx, const struct look *look);
@@ -25,12 +33,15 @@ struct look_source {
 	struct error *(*collect_late)(struct look_source *ls, look_done *done, void *ctx);
 	/* Hands out what has come since, waiting for this tick's own until `deadline`. */
 	struct error *(*collect)(struct look_source *ls, uint64_t deadline, look_done *done, void *ctx);
+	/* The list of threads is up to date, this tick is over; NULL: it does not mind. */
+	struct error *(*follow)(struct look_source *ls);
 	/* Was any thread on a CPU at this tick, or is one still owed? Valid after begin. */
 	bool (*ran)(const struct look_source *ls);
+	void (*figures)(const struct look_source *ls, struct look_figures *ret);
 	void (*destroy)(struct look_source *ls);
 };
 
-/* By ptrace: everything is borrowed. Counts into the profile's health. */
+/* Everything is borrowed. Counts into the profile's health. */
 struct look_source_parts {
 	const struct reader *reader;
 	struct threads *threads;
@@ -40,8 +51,24 @@ struct look_source_parts {
 };
 
 struct error *look_ptrace_create(const struct look_source_parts *parts, struct look_source **ret);
-/* How long threads were held, over the run: median and p99 in ns. */
-void look_ptrace_held(const struct look_source *ls, uint64_t *median, uint64_t *p99);
+/*
+ * By perf events, `period_ns` of a thread's CPU time apart. ERROR_DENIED or ERROR_FACILITY with the cause
+ * that was found. `at_all_costs`: also where it is not as good as stops are (no time inside of the kernel, or
+ * no thread can be held).
+ */
+struct error *look_perf_create(const struct look_source_parts *parts, uint64_t period_ns, bool at_all_costs,
+			       struct look_source **ret);
+
+/* ---- held.c ---- */
+
+enum { HELD_BUCKETS = 128 };
+
+struct held {
+	uint64_t buckets[HELD_BUCKETS], n;
+};
+
+void held_add(struct held *h, uint64_t ns);
+uint64_t held_quantile(const struct held *h, uint32_t percent);
 
 /* ---- timely.c: the scheduling class of the tick's first, urgent part ---- */
 

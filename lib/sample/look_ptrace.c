@@ -12,8 +12,6 @@
 enum {
 	REQUESTS_MAX = 64,
 	BUDGET_NS = 3 * NSEC_PER_MSEC,	/* polling for one tick's arrivals, at most */
-	/* Held times in steps of a quarter octave from 256 ns on: exact enough for median and p99. */
-	HELD_BUCKETS = 128, HELD_STEPS = 4, HELD_FIRST_BIT = 8,
 };
 
 struct look_ptrace {
@@ -25,47 +23,17 @@ struct look_ptrace {
 	uint64_t late_before;		/* requests older than this belonged to a late tick */
 	struct capture *late[REQUESTS_MAX];	/* came after their tick was over, oldest first */
 	size_t n_late;
-	uint64_t held[HELD_BUCKETS], n_held;
+	struct held held;
 };
 
-static uint32_t held_bucket(uint64_t ns)
-{
-	uint32_t bit, step, at;
-
-	if (ns < 1u << HELD_FIRST_BIT)
-		return 0;
-	bit = 63 - __builtin_clzll(ns);
-	step = ns >> (bit - 2) & 3;
-	at = (bit - HELD_FIRST_BIT) * HELD_STEPS + step;
-	return at < HELD_BUCKETS ? at : HELD_BUCKETS - 1;
-}
-
-/* The middle of a bucket. */
-static uint64_t held_value(uint32_t bucket)
-{
-	uint32_t bit = bucket / HELD_STEPS + HELD_FIRST_BIT;
-
-	return ((uint64_t)1 << bit) + ((2 * ((uint64_t)bucket % HELD_STEPS) + 1) << (bit - 3));
-}
-
-static uint64_t held_quantile(const struct look_ptrace *lp, uint32_t percent)
-{
-	uint64_t below = 0, rank = lp->n_held * percent / 100;
-
-	for (uint32_t i = 0; i < HELD_BUCKETS; i++) {
-		below += lp->held[i];
-		if (lp->n_held && below > rank)
-			return held_value(i);
-	}
-	return 0;
-}
-
-void look_ptrace_held(const struct look_source *ls, uint64_t *median, uint64_t *p99)
+static void figures(const struct look_source *ls, struct look_figures *ret)
 {
 	const struct look_ptrace *lp = (const struct look_ptrace *)ls;
 
-	*median = held_quantile(lp, 50);
-	*p99 = held_quantile(lp, 99);
+	*ret = (struct look_figures){
+		.held_median = held_quantile(&lp->held, 50), .held_p99 = held_quantile(&lp->held, 99),
+		.rank = tracer_rank(lp->parts.tracer),
+	};
 }
 
 static int by_arrival(const void *a, const void *b)
@@ -128,10 +96,8 @@ static void count(struct look_ptrace *lp, const struct capture *c, bool valid)
 	profile_health_add(p, HEALTH_HEALED, c->healed);
 	profile_health_add(p, HEALTH_NOT_ARRIVED, !c->in_time);
 	profile_health_add(p, HEALTH_SIGNALS_PASSED, c->signal != 0);
-	if (c->t_resumed >= c->t_arrived) {
-		lp->held[held_bucket(c->t_resumed - c->t_arrived)]++;
-		lp->n_held++;
-	}
+	if (c->t_resumed >= c->t_arrived)
+		held_add(&lp->held, c->t_resumed - c->t_arrived);
 }
 
 static struct error *take_one(struct look_ptrace *lp, const struct capture *c, bool late, look_done *done,
@@ -216,8 +182,9 @@ struct error *look_ptrace_create(const struct look_source_parts *parts, struct l
 
 	if (!lp)
 		return &err_nomem;
-	lp->base = (struct look_source){ .name = "ptrace", .begin = begin, .collect_late = collect_late,
-					 .collect = collect, .ran = ran, .destroy = destroy };
+	lp->base = (struct look_source){ .name = "ptrace stops", .begin = begin, .collect_late = collect_late,
+					 .collect = collect, .ran = ran, .figures = figures,
+					 .destroy = destroy };
 	lp->parts = *parts;
 	*ret = &lp->base;
 	return NULL;

@@ -86,19 +86,21 @@ static struct error *read_orphans(struct sampler *s)
 	return err;
 }
 
-/* They were on a CPU at the last tick, as all others whose looks found a slot. */
+/* They were on a CPU at the last tick, or sampled for this one, as all others whose looks found a slot. */
 static struct error *adopt_orphans(struct sampler *s)
 {
 	struct error *err = NULL;
 
 	for (uint32_t i = 0; i < s->n_orphans && !err; i++) {
-		struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+		const struct orphan *o = &s->orphans[i];
+		struct g_slot *slot = gs_slot(&s->gs, o->g);
 
-		if (!slot || slot->goid != s->orphans[i].goid || slot->captured)
+		if (!slot || slot->goid != o->goid || slot->captured)
 			continue;
 		slot->captured = slot->told = true;
-		slot->captured_tick = tick_mark(s->tick - 1);
-		err = g_list_add(&s->ran, slot->addr);
+		slot->sampled = o->tick == s->tick;
+		slot->captured_tick = tick_mark(o->tick);
+		err = g_list_add(slot->sampled ? &s->running : &s->ran, slot->addr);
 	}
 	return err;
 }

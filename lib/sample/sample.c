@@ -9,6 +9,7 @@
  * that cannot be done in time are counted and dropped, never made up for: weights come from real
  * elapsed time.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,12 +39,40 @@ static struct error *init_native(struct sampler *s)
 	return NULL;
 }
 
-static struct error *init_parts(struct sampler *s)
+/* Perf events if they may and can be had; else what works everywhere, and why. */
+static struct error *init_looks(struct sampler *s)
 {
 	const struct look_source_parts parts = {
 		.reader = &s->reader, .threads = &s->threads, .tracer = s->tracer,
 		.profile = s->profile, .plan = &s->plan,
 	};
+	bool must = s->options.looks == SAMPLER_LOOKS_PERF;
+	struct error *err;
+
+	if (s->options.looks == SAMPLER_LOOKS_PTRACE)
+		return look_ptrace_create(&parts, &s->looks);
+	err = look_perf_create(&parts, s->period, must, &s->looks);
+	if (!err || must || (err->kind != ERROR_DENIED && err->kind != ERROR_FACILITY))
+		return err;
+	if (asprintf(&s->looks_why, "%s%s%s", err->what, err->why ? ": " : "", err->why ? err->why : "") < 0)
+		s->looks_why = NULL;
+	log_info("looks", "by ptrace stops: %s", s->looks_why ? s->looks_why : err->what);
+	error_free(err);
+	return look_ptrace_create(&parts, &s->looks);
+}
+
+const char *sampler_looks(const struct sampler *s)
+{
+	return s->looks->name;
+}
+
+const char *sampler_looks_why(const struct sampler *s)
+{
+	return s->looks_why;
+}
+
+static struct error *init_parts(struct sampler *s)
+{
 	struct error *err;
 
 	err = gs_init(&s->gs);
@@ -58,7 +87,7 @@ static struct error *init_parts(struct sampler *s)
 	if (!err)
 		err = stack_reader_create(s->options.depth, false, &s->stacks);
 	if (!err)
-		err = look_ptrace_create(&parts, &s->looks);
+		err = init_looks(s);
 	if (!err)
 		err = intern_pseudo(&s->intern, "[moved while it was read]", &s->moved);
 	if (!err)
@@ -144,6 +173,7 @@ void sampler_destroy(struct sampler *s)
 	free(s->ran.v);
 	free(s->running.v);
 	free(s->frames);
+	free(s->looks_why);
 	free(s);
 }
 
@@ -205,7 +235,9 @@ static struct error *look_at_all(struct sampler *s)
 	err = read_stacks(s);
 	cost.stacks_ns = thread_cpu() - begin;
 	budget_adapt(&s->budget, &cost);
-	return err ? err : threads_update(&s->threads, &s->reader, s->tracer);
+	if (!err)
+		err = threads_update(&s->threads, &s->reader, s->tracer);
+	return err || !s->looks->follow ? err : s->looks->follow(s->looks);
 }
 
 static struct error *do_tick(struct sampler *s, bool late)
@@ -330,14 +362,14 @@ static void settle_own(struct sampler *s)
 
 struct error *sampler_settle(struct sampler *s)
 {
-	uint64_t median, p99;
+	struct look_figures looks;
 
 	threads_settle(&s->threads, &s->reader, s->profile, true);
-	look_ptrace_held(s->looks, &median, &p99);
+	s->looks->figures(s->looks, &looks);
 	profile_health_set(s->profile, HEALTH_CLOCK_STEP, target_times_step(s->reader.target));
-	profile_health_set(s->profile, HEALTH_HELD_MEDIAN, median);
-	profile_health_set(s->profile, HEALTH_HELD_P99, p99);
-	profile_health_set(s->profile, HEALTH_RANK, tracer_rank(s->tracer));
+	profile_health_set(s->profile, HEALTH_HELD_MEDIAN, looks.held_median);
+	profile_health_set(s->profile, HEALTH_HELD_P99, looks.held_p99);
+	profile_health_set(s->profile, HEALTH_RANK, looks.rank);
 	births_settle(s);
 	settle_own(s);
 	native_settle(s);

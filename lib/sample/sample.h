@@ -17,10 +17,18 @@
 #include "target/target.h"
 #include "target/tracer.h"
 
+/* Where looks at threads on a CPU come from. */
+enum sampler_looks {
+	SAMPLER_LOOKS_AUTO,		/* perf events if they can be had and are as good; else stops */
+	SAMPLER_LOOKS_PERF,		/* or not at all */
+	SAMPLER_LOOKS_PTRACE,
+};
+
 struct sampler_options {
 	uint32_t rate_hz;		/* 101 */
 	uint32_t depth;			/* most frames of a stack; 512 */
 	bool system;			/* keep the runtime's own goroutines */
+	enum sampler_looks looks;
 	bool native;			/* walk C code frame by frame; else one frame stands for it */
 	uint64_t seed;			/* of the tick's jitter and the audit; tests fix it */
 	/* Asked before each tick: was goprof stopped since (CLOCK_MONOTONIC)? NULL: it never is. */
@@ -42,6 +50,9 @@ struct sampler_parts {
 struct error *sampler_create(const struct sampler_parts *parts, const struct sampler_options *o,
 			     struct sampler **ret);
 void sampler_destroy(struct sampler *s);	/* drains its captures first */
+/* What looks come from: "perf events", "ptrace stops"; and why not from perf events though that was tried. */
+const char *sampler_looks(const struct sampler *s);
+const char *sampler_looks_why(const struct sampler *s);	/* NULL: nothing to tell; borrowed */
 
 enum sampler_event {
 	SAMPLER_TICKED,

@@ -3,8 +3,8 @@
  *
  *	sample.c   the tick            gs.c      the table of goroutines, read in spans
  *	threads.c  the table of threads stacks.c  stacks of goroutines that are not on a CPU
- *	look.h     where on-CPU looks come from (look_ptrace.c)
- *	hold.c     what is copied while a thread is held
+ *	look.h     where on-CPU looks come from (look_ptrace.c, look_perf.c, held.c)
+ *	hold.c     what is copied while a thread is held	hold_labels.c, hold_late.c
  *	deep.c     one stack that is too long to be read with others
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
@@ -53,13 +53,15 @@ struct g_slot {
 	uint64_t goid;			/* 0: not alive at the last look */
 	uint64_t fingerprint;		/* of the look that `stack` belongs to */
 	profile_id stack, labels;
-	uint8_t state;			/* as intern_state numbers them */
+	uint8_t state : 7;		/* as intern_state numbers them */
+	bool sampled : 1;		/* its last observation is of some time before its tick */
 	uint8_t hot : 7;		/* looks for which an unchanged fingerprint is not believed */
 	bool known : 1;			/* fingerprint, stack, state and labels belong together */
 	uint8_t round;			/* number of the round that has read it last (gs.c) */
 	uint8_t parks;			/* trackingSeq when its stack was read last */
-	uint32_t turn : 14;		/* tick_mark of the tick at which its stack was asked for last */
-	uint32_t captured_tick : 14;	/* tick_mark of the tick of that capture */
+	uint32_t turn : 12;		/* tick_mark of the tick at which its stack was asked for last */
+	uint32_t captured_tick : 12;	/* tick_mark of the tick of that capture */
+	uint8_t swapped : 4;		/* ticks shown on a CPU by sampled looks that were spent elsewhere */
 	bool still : 1;			/* while the fingerprint is equal nothing has changed */
 	bool captured : 1;		/* its last observation came from a held thread */
 	bool system : 1;		/* the runtime's own: left out */
@@ -68,10 +70,10 @@ struct g_slot {
 
 _Static_assert(sizeof(struct g_slot) == 40, "no holes");
 
-/* As much of a tick's number as a slot has room for: tells it from those of the last minutes. */
+/* As much of a tick's number as a slot has room for: tells it from those of the last seconds. */
 static inline uint32_t tick_mark(uint32_t tick)
 {
-	return tick & ((1u << 14) - 1);
+	return tick & ((1u << 12) - 1);
 }
 
 struct g_range;		/* neighbouring g structs that are read as one span */
@@ -214,6 +216,7 @@ struct hold_plan {
 	uint32_t g_span, m_span;
 	bool native;			/* copy what C frames need */
 	bool race;			/* the program has a race detector */
+	struct go_runtime *rt;		/* borrowed; only its layout is asked for */
 	const struct wandering *wandering;	/* borrowed; NULL: an m that is not its thread's is none */
 };
 
@@ -226,6 +229,16 @@ enum {
 };
 
 void hold_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+/* After hold_hook: its labels, too. */
+void hold_keep_labels(const struct hold_plan *plan, const struct target *t, struct capture *c);
+bool hold_kept_labels(const struct capture *c, struct go_labels *ret);
+/*
+ * The same for a thread that may have gone on since its registers and c->views[0] were taken: its goroutine
+ * if the stack pointer says which one it was, and nothing else.
+ */
+void hold_late_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+/* The note is about this m, and no C function has called into Go. */
+void hold_note_m(struct capture *c, gaddr_t m);
 struct thread;
 /*
  * What the hook left in the note; m->m need not be th->m any more. False: no m, or one that is not this
@@ -262,7 +275,8 @@ struct thread {
 	bool listed;			/* scratch of threads_update */
 	uint64_t settled_ns;		/* CPU time that has found its place */
 	uint64_t cpu_ns;		/* newest reading */
-	uint64_t moved_at;		/* when cpu_ns last grew (reader's clock) */
+	uint64_t moved_at;		/* when cpu_ns last grew (reader's clock), or it was first seen */
+	bool ran;			/* it has grown, or began under our eyes */
 	uint64_t owed_ns;		/* gain of earlier seconds that no look could take */
 	struct profile_ref *looks;	/* this second's valid looks */
 	uint32_t n_looks, cap_looks;
@@ -271,6 +285,8 @@ struct thread {
 	bool tracked;			/* has an open interval under its own key */
 	uint32_t captured_tick;
 	uint8_t missed_m;		/* looks at it that had no m, the first few of them */
+	gaddr_t g;			/* that it ran at its last look; 0: none, or not known */
+	uint64_t goid;
 };
 
 struct threads {
@@ -365,7 +381,7 @@ struct intern {
 	uint32_t n_sets, cap_sets;
 	struct map64 system;		/* startpc -> 0, 1, or 2: it depends */
 	struct audit audit;
-	profile_id state_ids[256];	/* by number, from status and wait reason; 0: not asked yet */
+	profile_id state_ids[128];	/* by number, from status and wait reason; 0: not asked yet */
 	struct go_labels *scratch;
 	profile_id *frame_scratch;
 	uint32_t cap_scratch;
@@ -392,6 +408,9 @@ struct error *intern_labels(struct intern *in, const struct target *t, gaddr_t l
 /* The set that had this mark (go_labels_mark); PROFILE_LABELS_UNKNOWN when it is no longer there. */
 struct error *intern_labels_marked(struct intern *in, const struct target *t, gaddr_t labels,
 				   uint64_t mark, profile_id *ret);
+/* The set as it was copied in the hold, for this pointer and mark. */
+struct error *intern_labels_kept(struct intern *in, const struct capture *c, gaddr_t labels, uint64_t mark,
+				 profile_id *ret);
 struct error *intern_track(struct intern *in, const struct g_look *g, bool system);
 /* What a thread is that has a track of its own. */
 enum thread_kind {

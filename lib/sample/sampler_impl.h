@@ -8,10 +8,14 @@
 #include "sample/look.h"
 #include "unwind/native.h"
 
-/* A goroutine younger than this tick's pass over allgs; by the next pass it has a slot or is gone. */
+/*
+ * A goroutine that only a captured thread has told of: younger than this tick's pass over allgs, or sampled
+ * and dead before it. By the pass of the tick after `tick` it has a slot or is gone.
+ */
 struct orphan {
 	gaddr_t g;
 	uint64_t goid;
+	uint32_t tick;
 };
 
 /* ---- gate.c ---- */
@@ -87,6 +91,7 @@ struct sampler {
 	uint64_t native_refreshed;
 	struct stack_reader *stacks;
 	struct look_source *looks;
+	char *looks_why;		/* why not by perf events; NULL: they are, or nobody asked */
 	struct timely timely;
 	struct gate gate;
 	struct births births;
@@ -177,6 +182,8 @@ void births_settle(struct sampler *s);
 struct error *see_thread(void *ctx, const struct look *look);
 /* Goroutines that only captured threads told of and that ended before any pass saw them. */
 void end_orphans(struct sampler *s);
+/* The slot's goroutine was sampled for this tick and has ended since: it is shown until the next one. */
+struct error *let_linger(struct sampler *s, const struct g_slot *slot);
 /* Threads under keys of their own that were not captured this time. */
 void end_thread_tracks(struct sampler *s);
 /* Goroutines that a captured thread has spoken for need no other reading in this tick. */

@@ -32,12 +32,18 @@ static void keep_hot(struct g_slot *slot, uint8_t looks)
 }
 
 /* The slot's goroutine is no more (dead, or its struct has another goid now). */
-static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
+static struct error *slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
 {
-	if (slot->goid && !slot->system)
+	struct error *err = NULL;
+
+	if (slot->goid && !slot->system && slot->captured && slot->sampled && slot->captured_tick == tick_mark(s->tick))
+		err = let_linger(s, slot);
+	else if (slot->goid && !slot->system)
 		profile_gone(s->profile, slot->goid, t);
 	slot->goid = 0;
 	slot->known = slot->still = slot->captured = slot->told = false;
+	slot->swapped = 0;
+	return err;
 }
 
 /* Those that were there before us have mostly been waiting for long: reading a million stacks twice more is dear. */
@@ -52,7 +58,10 @@ static uint8_t first_heat(const struct sampler *s)
 /* A goroutine is seen for the first time. */
 struct error *slot_begin(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
-	slot_clear(s, slot, look->t_before);
+	struct error *err = slot_clear(s, slot, look->t_before);
+
+	if (err)
+		return err;
 	slot->goid = look->goid;
 	slot->parks = look->trackingseq;
 	births_seen(s, look->goid);
@@ -103,9 +112,9 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 	struct error *err;
 
 	if (!is_alive(look)) {
-		slot_clear(s, slot, look->t_before);
+		err = slot_clear(s, slot, look->t_before);
 		leave_alone(slot, look);
-		return NULL;
+		return err;
 	}
 	if (look->goid != slot->goid) {
 		err = slot_begin(s, slot, look);
@@ -179,6 +188,19 @@ void see_labels(void *ctx, const struct stack_job *jobs, size_t n)
 		error_free(intern_labels(&s->intern, s->reader.target, jobs[i].look.labels, s->tick, &labels));
 }
 
+/*
+ * A sample of a thread's CPU time is shown at the next tick, where its goroutine may be off the CPU again. As
+ * often it is on one at a tick without a sample. Such a tick is given back to what it did when it was last
+ * seen off the CPU: so both have their right number of ticks, if not the right ones.
+ */
+static bool gives_back(struct g_slot *slot, const struct g_look *look)
+{
+	if (look->status != G_RUNNING || !slot->swapped || !slot->known)
+		return false;
+	slot->swapped--;
+	return true;
+}
+
 /* A goroutine that ran while it was read, or runs on a thread that was not captured. */
 static struct error *see_moving(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
@@ -186,6 +208,10 @@ static struct error *see_moving(struct sampler *s, struct g_slot *slot, const st
 	uint8_t state;
 	struct error *err;
 
+	if (gives_back(slot, look)) {
+		slot->still = false;
+		return observe(s, slot, look, slot->stack, slot->state, slot->labels);
+	}
 	slot->known = slot->still = false;
 	keep_hot(slot, HOT_LOOKS);
 	/* It goes on where it was last seen, and is asked again at the next tick. */

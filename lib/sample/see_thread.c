@@ -7,6 +7,8 @@
 #include "base/array.h"
 #include "sample/sampler_impl.h"
 
+enum { SWAPPED_MOST = 8 };	/* ticks to be given back at most: what is older says nothing of now */
+
 static struct error *labels_of(struct sampler *s, const struct capture *c, const struct g_look *g,
 			       profile_id *ret)
 {
@@ -14,7 +16,9 @@ static struct error *labels_of(struct sampler *s, const struct capture *c, const
 	struct error *err = NULL;
 
 	*ret = g->labels ? PROFILE_LABELS_UNKNOWN : PROFILE_LABELS_NONE;
-	if (g->labels && hold_read_mark(&s->plan, c, &mark))
+	if (g->labels && hold_read_mark(&s->plan, c, &mark) && c->extra.len)
+		err = intern_labels_kept(&s->intern, c, g->labels, mark, ret);
+	else if (g->labels && hold_read_mark(&s->plan, c, &mark))
 		err = intern_labels_marked(&s->intern, s->reader.target, g->labels, mark, ret);
 	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, *ret == PROFILE_LABELS_UNKNOWN);
 	return err;
@@ -28,6 +32,11 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 	enum thread_kind kind = has_m ? THREAD_GO : s->reader.goroutines ? THREAD_NON_GO : THREAD_UNKNOWN;
 	uint8_t state;
 	struct error *err;
+
+	if (!has_m && look->moved && look->thread->m) {
+		kind = THREAD_UNKNOWN;
+		doing = "running";
+	}
 
 	if (g && (s->options.system || !intern_is_system(&s->intern, g))) {
 		o->key = g->goid;
@@ -48,8 +57,12 @@ static struct error *describe(struct sampler *s, const struct look *look, const 
 }
 
 /* Its walk may end where the copy does: cut, not broken. */
-static bool is_longer_than_a_hold(const struct capture *c, const struct g_look *g)
+static bool is_longer_than_a_hold(const struct look *look, const struct g_look *g)
 {
+	const struct capture *c = look->capture;
+
+	if (look->moved)
+		return true;
 	if (g)
 		return g->stack_hi - g->stack_lo > HOLD_STACK_BYTES;
 	return c->n_views && c->views[0].len == HOLD_STACK_BYTES;
@@ -74,7 +87,7 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 		s->frames[0] = (struct pc_frame){ .kind = PC_NATIVE };
 		n = 1;
 	}
-	if (end == UNWIND_NO_MEMORY && n && is_longer_than_a_hold(c, g))
+	if (end == UNWIND_NO_MEMORY && n && is_longer_than_a_hold(look, g))
 		end = UNWIND_DEPTH;
 	count_stack(s, end);
 	profile_health_add(s->profile, HEALTH_LOOK_STACKS, 1);
@@ -82,34 +95,42 @@ static struct error *capture_stack(struct sampler *s, const struct look *look, c
 	return intern_stack(&s->intern, s->frames, n, end, ret);
 }
 
-static struct error *add_orphan(struct sampler *s, const struct g_look *g)
+/* The tick that a look belongs to. A late one is of the last: this tick's own readings replace it. */
+static uint32_t tick_of(const struct sampler *s, const struct look *look)
+{
+	return look->late ? s->tick - 1 : s->tick;
+}
+
+static struct error *add_orphan(struct sampler *s, gaddr_t g, uint64_t goid, uint32_t tick)
 {
 	struct error *err = array_reserve(&s->orphans, &s->cap_orphans, s->n_orphans + 1,
 					  sizeof(*s->orphans));
 
-	if (err)
-		return err;
-	births_seen(s, g->goid);	/* once more if it gets a slot: what is told is a least number */
-	s->orphans[s->n_orphans++] = (struct orphan){ .g = g->g, .goid = g->goid };
-	return NULL;
+	if (!err)
+		s->orphans[s->n_orphans++] = (struct orphan){ .g = g, .goid = goid, .tick = tick };
+	return err;
+}
+
+struct error *let_linger(struct sampler *s, const struct g_slot *slot)
+{
+	return add_orphan(s, slot->addr, slot->goid, s->tick);
 }
 
 /* Those that ended before any pass over allgs saw them. */
 void end_orphans(struct sampler *s)
 {
+	uint32_t kept = 0;
+
 	for (uint32_t i = 0; i < s->n_orphans; i++) {
-		const struct g_slot *slot = gs_slot(&s->gs, s->orphans[i].g);
+		const struct orphan *o = &s->orphans[i];
+		const struct g_slot *slot = gs_slot(&s->gs, o->g);
 
-		if (!slot || slot->goid != s->orphans[i].goid)
-			profile_gone(s->profile, s->orphans[i].goid, s->t_tick);
+		if (o->tick == s->tick)
+			s->orphans[kept++] = *o;
+		else if (!slot || slot->goid != o->goid)
+			profile_gone(s->profile, o->goid, s->t_tick);
 	}
-	s->n_orphans = 0;
-}
-
-/* The tick that a look belongs to. A late one is of the last: this tick's own readings replace it. */
-static uint32_t tick_of(const struct sampler *s, const struct look *look)
-{
-	return look->late ? s->tick - 1 : s->tick;
+	s->n_orphans = kept;
 }
 
 /* Joins a captured goroutine with its slot: the pass may have missed its birth. */
@@ -119,14 +140,17 @@ static struct error *claim_slot(struct sampler *s, const struct look *look, cons
 	struct error *err = NULL;
 	bool listed;
 
-	if (!slot)
-		return add_orphan(s, g);
+	if (!slot) {
+		births_seen(s, g->goid);	/* once more if it gets a slot: what is told is a least number */
+		return add_orphan(s, g->g, g->goid, tick_of(s, look));
+	}
 	if (slot->goid != g->goid)
 		err = slot_begin(s, slot, g);
 	/* It may be on the list that it would go to. */
 	listed = slot->captured && (look->late || slot->captured_tick == tick_mark(s->tick));
 	slot->system = false;	/* a finalizer goroutine that runs the program's code */
 	slot->captured = slot->told = true;
+	slot->sampled = look->sampled;
 	slot->captured_tick = tick_mark(tick_of(s, look));
 	return err || listed ? err : g_list_add(look->late ? &s->ran : &s->running, slot->addr);
 }
@@ -139,10 +163,9 @@ static void end_own_track(struct sampler *s, struct thread *th, uint64_t t)
 	th->tracked = false;
 }
 
-/* One captured thread: a look at a goroutine, or at a thread that runs none. */
-struct error *see_thread(void *ctx, const struct look *look)
+/* A look at a goroutine, or at a thread that runs none. */
+static struct error *see_captured(struct sampler *s, const struct look *look)
 {
-	struct sampler *s = ctx;
 	const struct capture *c = look->capture;
 	struct profile_observation o = { .weight = 1, .oncpu = look->oncpu };
 	struct profile_ref ref;
@@ -154,9 +177,11 @@ struct error *see_thread(void *ctx, const struct look *look)
 	o.t_before = c->t_arrived;
 	o.t_after = c->t_resumed;
 	look->thread->captured_tick = tick_of(s, look);
+	look->thread->g = has_g ? g.g : 0;
+	look->thread->goid = has_g ? g.goid : 0;
 	if (has_m)
 		look->thread->m = m.m;
-	else if (s->reader.goroutines)
+	else if (s->reader.goroutines && !look->moved)
 		threads_miss_m(&s->threads, look->thread);
 	err = capture_stack(s, look, has_m ? &m : NULL, has_g ? &g : NULL, &o.stack);
 	if (!err)
@@ -170,6 +195,34 @@ struct error *see_thread(void *ctx, const struct look *look)
 	if (err)
 		return err;
 	return look->oncpu ? thread_add_look(look->thread, ref) : NULL;
+}
+
+/* No look at it came in this tick, yet it runs what it ran at the last one: that goes on. */
+static struct error *see_still(struct sampler *s, const struct look *look)
+{
+	struct thread *th = look->thread;
+	struct g_slot *slot = look->g ? gs_slot(&s->gs, look->g) : NULL;
+
+	if (th->captured_tick == s->tick || look->g != th->g)
+		return NULL;
+	if (th->tracked) {
+		th->captured_tick = s->tick;
+		return NULL;
+	}
+	/* Ticks that it owes are given back first (see_goroutine.c). */
+	if (!slot || !slot->captured || slot->swapped || slot->goid != th->goid ||
+	    slot->captured_tick == tick_mark(s->tick))
+		return NULL;
+	slot->captured_tick = tick_mark(s->tick);
+	return g_list_add(&s->running, slot->addr);
+}
+
+/* One captured thread: a look at a goroutine, or at a thread that runs none. */
+struct error *see_thread(void *ctx, const struct look *look)
+{
+	struct sampler *s = ctx;
+
+	return look->capture ? see_captured(s, look) : see_still(s, look);
 }
 
 /* Threads under keys of their own that were not seen this time: not on a CPU any more. */
@@ -189,10 +242,12 @@ void drop_captured_jobs(struct sampler *s)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < s->n_jobs; i++) {
-		const struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
+		struct g_slot *slot = &s->gs.slots[s->jobs[i].owner];
 
 		if (slot->captured_tick != tick_mark(s->tick) || !slot->captured)
 			s->jobs[kept++] = s->jobs[i];
+		else if (slot->sampled && s->jobs[i].look.status != G_RUNNING && slot->swapped < SWAPPED_MOST)
+			slot->swapped++;
 	}
 	s->n_jobs = kept;
 }

@@ -75,6 +75,7 @@ static struct error *open_thread(struct threads *ts, const struct reader *r, pid
 		/* The main thread is as old as its process; a later reading is one after a failed one. */
 		th->settled_ns = born && tid != target_pid(r->target) ? 0 : t.cpu_ns;
 		th->moved_at = reader_now(r);
+		th->ran = born;
 		err = add_thread(ts, th);
 		if (!err)
 			return NULL;
@@ -382,6 +383,7 @@ void thread_clock(struct thread *th, const struct task_times *t, uint64_t now)
 	if (t->cpu_ns > th->cpu_ns) {
 		th->cpu_ns = t->cpu_ns;
 		th->moved_at = now;
+		th->ran = true;
 	}
 }
 

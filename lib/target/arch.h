@@ -26,6 +26,8 @@ struct regs {
 /* The registers that unwind tables speak of, by their DWARF numbers. */
 enum { DWARF_REGS_MAX = 17 };
 
+enum { PERF_REGS_MAX = 24 };	/* registers of a perf sample at most */
+
 struct dwarf_regs {
 	uint64_t v[DWARF_REGS_MAX];
 	uint32_t known;			/* bit i: v[i] holds */
@@ -61,6 +63,11 @@ struct arch {
 	/* Where DWARF register i stands in `raw`, and in the ucontext of a signal frame. */
 	uint16_t dwarf_raw[DWARF_REGS_MAX], dwarf_ucontext[DWARF_REGS_MAX];
 	uint16_t ucontext_stack;	/* in a ucontext: the signal stack it runs on: base; size 16 bytes on */
+	uint64_t perf_regs;	/* the user registers to ask perf for: a bit each */
+	/* What came of them, in the order of their bits. The call that the thread is in is not among them. */
+	void (*regs_from_perf)(const uint64_t v[PERF_REGS_MAX], struct regs *ret);
+	/* DWARF number of the register in which Go code holds its goroutine (ABIInternal). */
+	uint8_t dwarf_g;
 };
 
 extern const struct arch arch_amd64;

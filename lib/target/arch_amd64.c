@@ -91,6 +91,23 @@ static bool amd64_heal_interrupted_wait(struct regs *r)
 #define RAW(r) offsetof(struct user_regs_struct, r)
 #define CONTEXT(r) (offsetof(ucontext_t, uc_mcontext.gregs) + (r) * sizeof(greg_t))
 
+static void amd64_regs_from_perf(const uint64_t v[PERF_REGS_MAX], struct regs *ret)
+{
+	/* The order of enum perf_event_x86_regs. */
+	static const uint16_t at[] = {
+		RAW(rax), RAW(rbx), RAW(rcx), RAW(rdx), RAW(rsi), RAW(rdi), RAW(rbp), RAW(rsp), RAW(rip),
+		RAW(eflags), RAW(cs), RAW(ss), RAW(r8), RAW(r9), RAW(r10), RAW(r11), RAW(r12), RAW(r13),
+		RAW(r14), RAW(r15),
+	};
+	const int64_t none = -1;
+
+	*ret = (struct regs){ .raw_len = sizeof(struct user_regs_struct) };
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
+		memcpy(ret->raw + at[i], &v[i], sizeof(v[i]));
+	memcpy(ret->raw + RAW(orig_rax), &none, sizeof(none));
+	amd64_regs_parse(ret);
+}
+
 const struct arch arch_amd64 = {
 	.name = "amd64",
 	.elf_machine = EM_X86_64,
@@ -116,6 +133,9 @@ const struct arch arch_amd64 = {
 		CONTEXT(REG_R15), CONTEXT(REG_RIP),
 	},
 	.ucontext_stack = offsetof(ucontext_t, uc_stack),
+	.perf_regs = 0xff0fff,	/* all but ds, es, fs, gs, which 64-bit code has no use for */
+	.regs_from_perf = amd64_regs_from_perf,
+	.dwarf_g = 14,
 };
 
 const struct arch *arch_host(void)

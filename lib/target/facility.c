@@ -13,7 +13,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/live.h"
+#include "target/perf_impl.h"
 
 enum {
 	STOP_NS = 500 * NSEC_PER_MSEC,		/* a thread that is asked to stop and has a core does so in microseconds */
@@ -56,35 +56,51 @@ struct trial {
 
 /* ---- the child ---- */
 
-static _Noreturn void spin(pid_t parent)
+static void spin(void)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(0);
-	alarm(5);	/* and should that fail, too */
 	for (volatile unsigned n = 0;; n++)
+		;
+}
+
+pid_t facility_child(void (*run)(void))
+{
+	sigset_t all, old;
+	pid_t parent = getpid(), pid;
+
+	/* The child keeps signals blocked that are meant for goprof; SIGALRM it needs. */
+	sigfillset(&all);
+	sigdelset(&all, SIGALRM);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGALRM, SIG_DFL);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent) {
+			alarm(5);	/* should that fail, too */
+			run();
+		}
+		_exit(0);
+	}
+	int errnum = errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = errnum;
+	return pid;
+}
+
+void facility_child_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
 		;
 }
 
 static struct error *trial_begin(struct trial *t)
 {
 	char path[32];
-	sigset_t all, old;
-	pid_t parent = getpid();
 
-	/* The child keeps signals blocked that are meant for goprof; SIGALRM it needs. */
-	sigfillset(&all);
-	sigdelset(&all, SIGALRM);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	t->pid = fork();
-	if (t->pid == 0) {
-		signal(SIGALRM, SIG_DFL);
-		spin(parent);
-	}
-	int errnum = errno;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	t->pid = facility_child(spin);
 	if (t->pid < 0)
-		return error_new(ERROR_FACILITY, "cannot start a process to try things on: %s", strerror(errnum));
+		return error_new(ERROR_FACILITY, "cannot start a process to try things on: %s", strerror(errno));
 	snprintf(path, sizeof(path), "/proc/%d", t->pid);
 	t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return NULL;
@@ -94,11 +110,8 @@ static void trial_end(struct trial *t)
 {
 	if (t->dir >= 0)
 		close(t->dir);
-	if (t->pid <= 0)
-		return;
-	kill(t->pid, SIGKILL);
-	while (waitpid(t->pid, NULL, __WALL) < 0 && errno == EINTR)
-		;
+	if (t->pid > 0)
+		facility_child_end(t->pid);
 }
 
 /* ---- the trials: 0, the errno, or one of the above ---- */
@@ -254,17 +267,18 @@ static int try_pidfd(struct trial *t)
 	return failed(fd < 0);
 }
 
-/* A software clock of another process's thread, with its stack: what sampling by perf would need. */
+/* The very event that looks by perf use; and does a sampled thread stand still for its reader? */
 static int try_perf(struct trial *t)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_TASK_CLOCK,
-		.sample_period = NSEC_PER_MSEC, .disabled = 1, .exclude_kernel = 1,
-		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
-	};
-	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &attr, t->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd, r = perf_event_open_sampling(t->pid, -1, NSEC_PER_MSEC, false, -1, &fd);
+	struct perf_ability ability = { 0 };
 
-	return failed(fd < 0);
+	if (r)
+		return r;
+	close(fd);
+	error_free(perf_try(&ability));
+	t->result[FACILITY_PERF].ns = ability.held_ns;
+	return ability.held_ns ? 0 : WRONG_ANSWER;
 }
 
 /* On ourselves and taken back at once: a child that spins in real time would keep a core for itself. */
@@ -332,7 +346,8 @@ static const struct {
 			       try_syscall },
 	[FACILITY_MAP_FILES] = { "/proc/PID/map_files", "deleted libraries and plugins have no names", try_map_files },
 	[FACILITY_PIDFD] = { "pidfd_open", "the end of the child of run is seen 10 ms later", try_pidfd },
-	[FACILITY_PERF] = { "perf_event_open", "nothing yet: goprof does not use it", try_perf },
+	[FACILITY_PERF] = { "perf_event_open", "threads on a CPU are stopped for a look, some microseconds each",
+			    try_perf },
 	[FACILITY_REAL_TIME] = { "SCHED_FIFO", "ticks are late more often, threads are held longer", try_real_time },
 	[FACILITY_CLOCK] = { "CPU clock of a process", "no check that all CPU time is accounted for", try_clock },
 	[FACILITY_SCHEDSTAT] = { "task/TID/schedstat", "CPU time of threads comes in steps of 10 ms",

@@ -34,7 +34,11 @@ struct facility_result {
 	bool ok;
 	bool untried;		/* not ok, because what it needs failed before; errnum is 0 */
 	int errnum;		/* of the call that failed; 0: it gave a wrong answer */
-	uint64_t ns;		/* FACILITY_CLOCK, FACILITY_SCHEDSTAT: the steps in which it moves; 0 unknown */
+	/*
+	 * FACILITY_CLOCK, FACILITY_SCHEDSTAT: the steps in which it moves. FACILITY_PERF: how old a sample may
+	 * be whose thread has not moved. 0 unknown.
+	 */
+	uint64_t ns;
 };
 
 /* "ptrace seize" */
@@ -43,7 +47,7 @@ const char *facility_name(enum facility_id id);
 const char *facility_loss(enum facility_id id);
 
 /*
- * Tries all of them; takes some 50 ms, forks one child that ends before this returns. The calling
+ * Tries all of them; takes some 100 ms, forks two children that end before this returns. The calling
  * thread must trace nothing. ERROR_FACILITY when no child can be had.
  */
 struct error *facility_test(struct facility_result ret[FACILITY_COUNT]);

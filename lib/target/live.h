@@ -66,6 +66,15 @@ struct error *refusal_error(pid_t pid, int dir, const char *name, int errnum);
 /* Why no process can be traced, not even a child of ours: adds cause and remedy to err. */
 struct error *refusal_of_all(struct error *err, const struct refusal_facts *f);
 
+/* ---- facility.c ---- */
+
+/*
+ * A child to try things on: does nothing but `run`, and ends with us. -1 with errno. Ours to kill, by
+ * facility_child_end.
+ */
+pid_t facility_child(void (*run)(void));
+void facility_child_end(pid_t pid);
+
 /* ---- refusal_facts.c ---- */
 
 /* What there is to know about ourselves. */

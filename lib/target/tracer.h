@@ -111,6 +111,7 @@ struct capture {
 	/* Filled by the hook from `bytes`: */
 	uint32_t n_views;
 	struct mem_view views[CAPTURE_VIEWS];
+	struct mem_view extra;		/* more of the hook's own; len 0: none */
 	uint32_t note_len;
 	uint8_t note[CAPTURE_NOTE];
 	uint8_t bytes[CAPTURE_BYTES];

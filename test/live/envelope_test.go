@@ -17,6 +17,9 @@ type window struct {
 		Start       eventTime `json:"start_timestamp"`
 		End         eventTime `json:"timestamp"`
 		Transaction string
+		Contexts    struct {
+			Goprof struct{ Looks string }
+		}
 	}
 	profile struct {
 		Transaction struct {

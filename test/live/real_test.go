@@ -196,7 +196,7 @@ func recordReal(t *testing.T, r *realProgram, path string) {
 const (
 	ofMachine = `[\d,]+ of [\d,]+ ticks \([\d,]+ late: cores busy\), |\d+\.\d % of threads came late, `
 	ofBursts  = `[1-4]?\d\.\d % of CPU time without a stack, `
-	notBad    = `([\d,]+ of [\d,]+ ticks at|threads held|\d+\.\d % of stacks)`
+	notBad    = `([\d,]+ of [\d,]+ ticks at|looks by|threads held|\d+\.\d % of stacks)`
 )
 
 var (

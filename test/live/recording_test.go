@@ -23,10 +23,14 @@ type recording struct {
 // A way to end that is not goprof's, for tests that kill it.
 const killed = 128 + 9
 
-// record starts goprof with outputs of our own. The words behind command are options, then PID or CMD.
+// record starts goprof with outputs of our own. The words behind command are options, then PID or CMD. With GOPROF_LOOKS
+// in the environment all tests that do not choose themselves have looks by that.
 func record(t testing.TB, options []option, command string, words ...string) *recording {
 	t.Helper()
 	files := t.TempDir()
+	if looks := os.Getenv("GOPROF_LOOKS"); looks != "" && !strings.Contains(strings.Join(words, " "), "--looks") {
+		words = append([]string{"--looks", looks}, words...)
+	}
 	args := append([]string{command, "-o", filepath.Join(files, "p.pb.gz"), "-o", filepath.Join(files, "w%n.envelope")}, words...)
 	return &recording{start(t, options, goprofPath, args...), files}
 }

@@ -295,7 +295,7 @@ func TestRefusedTraced(t *testing.T) {
 func TestPassingTracer(t *testing.T) {
 	t.Parallel()
 	p := startTarget(t, "1.26-sw", "busy", "-dur", "2m")
-	r := record(t, nil, "attach", "-v", "--duration", "3s", fmt.Sprint(p.pid))
+	r := record(t, nil, "attach", "-v", "--looks", "ptrace", "--duration", "3s", fmt.Sprint(p.pid))
 	eventually(t, 10*time.Second, "goprof has attached", func() bool { return strings.Contains(r.err(), "attached to") })
 	tracer(t, p.pid, 1.5).wait(10 * time.Second)
 	if status := r.wait(20 * time.Second); status != 0 {

@@ -28,6 +28,7 @@ struct scene {
 	struct sampler s;
 	struct thread *thread;
 	struct capture c;
+	bool sampled;		/* looks are of some time since the last tick */
 };
 
 static void put(struct scene *x, gaddr_t at, enum go_field f, uint64_t value)
@@ -86,17 +87,24 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One tick at which the thread was held, running this goroutine (0: none); `known`: its m is. */
-static void look_at(struct scene *x, gaddr_t curg, bool known)
+static void next_tick(struct scene *x)
 {
-	const struct capture_request rq = { .hint = { [HINT_M] = known ? M : 0, [HINT_PROCID] = TID } };
 	struct sampler *s = &x->s;
-	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true };
 
 	s->tick++;
 	world_pass(&x->world, TICK);
 	s->t_tick = x->world.mono;
 	assert_null(profile_tick(s->profile, s->t_tick));
+}
+
+/* One tick at which the thread was held, running this goroutine (0: none); `known`: its m is. */
+static void look_at(struct scene *x, gaddr_t curg, bool known)
+{
+	const struct capture_request rq = { .hint = { [HINT_M] = known ? M : 0, [HINT_PROCID] = TID } };
+	struct sampler *s = &x->s;
+	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true, .sampled = x->sampled };
+
+	next_tick(x);
 	put(x, M, GO_M_CURG, curg);
 	memset(&x->c, 0, sizeof(x->c));
 	x->c.tid = TID;
@@ -106,6 +114,44 @@ static void look_at(struct scene *x, gaddr_t curg, bool known)
 	hold_hook(&s->plan, x->target, &rq, &x->c);
 	assert_null(see_thread(s, &look));
 	end_thread_tracks(s);
+}
+
+/* One tick without a look at the thread, which is on a CPU and seems to run this goroutine. */
+static void go_on(struct scene *x, gaddr_t curg)
+{
+	struct look look = { .thread = x->thread, .g = curg };
+
+	next_tick(x);
+	assert_null(see_thread(&x->s, &look));
+	end_thread_tracks(&x->s);
+}
+
+/* One tick whose look came from a sample of a thread that had gone on: registers, and a stack that is nobody's. */
+static void look_late(struct scene *x)
+{
+	struct look look = { .thread = x->thread, .capture = &x->c, .oncpu = true, .moved = true };
+
+	next_tick(x);
+	memset(&x->c, 0, sizeof(x->c));
+	x->c.tid = TID;
+	x->c.t_arrived = x->c.t_resumed = x->s.t_tick + 1000;
+	x->c.regs.sp = SP;
+	x->c.regs.pc = go_fake_pc(x->go, "main.work", 20);
+	assert_null(see_thread(&x->s, &look));
+	end_thread_tracks(&x->s);
+}
+
+/* The pass over all goroutines knows this one. */
+static struct g_slot *list_goroutine(struct scene *x)
+{
+	struct gs *gs = &x->s.gs;
+
+	gs->slots = calloc(1, sizeof(*gs->slots));
+	assert_non_null(gs->slots);
+	gs->n = gs->n_old = gs->cap = 1;
+	gs->slots[0].addr = G;
+	assert_ptr_equal(gs_slot(gs, G), gs->slots);
+	return gs->slots;
 }
 
 /* Ticks that a key's intervals hold. */
@@ -159,6 +205,140 @@ static void thread_that_stays_itself_goes_on(void **state)
 	assert_ticks(x, 5, 0);
 }
 
+/* Sampled by its own CPU time a thread has a look in most ticks, not in all. */
+static void thread_without_a_look_goes_on(void **state)
+{
+	struct scene *x = *state;
+
+	look_at(x, 0, true);
+	for (int i = 0; i < 4; i++)
+		go_on(x, 0);
+	assert_ticks(x, 5, 0);
+}
+
+static void thread_that_runs_something_else_does_not(void **state)
+{
+	struct scene *x = *state;
+
+	look_at(x, 0, true);
+	for (int i = 0; i < 4; i++)
+		go_on(x, G);
+	assert_ticks(x, 1, 0);
+}
+
+/* Its goroutine needs no other reading in this tick; whoever runs there now is not taken for it. */
+static void goroutine_without_a_look_goes_on(void **state)
+{
+	struct scene *x = *state;
+	struct g_slot *slot = list_goroutine(x);
+
+	look_at(x, G, true);
+	assert_true(slot->captured && slot->captured_tick == x->s.tick);
+	go_on(x, G);
+	assert_int_equal(slot->captured_tick, x->s.tick);
+	assert_int_equal(x->s.running.n, 2);
+	go_on(x, 0);
+	assert_int_not_equal(slot->captured_tick, x->s.tick);
+	go_on(x, G);
+	assert_int_equal(slot->captured_tick, x->s.tick);
+	/* Seen off the CPU since: what it did there is over. */
+	slot->captured = false;
+	go_on(x, G);
+	assert_int_not_equal(slot->captured_tick, x->s.tick);
+	/* The struct is another's. */
+	slot->captured = true;
+	slot->goid = GOID + 1;
+	go_on(x, G);
+	assert_int_not_equal(slot->captured_tick, x->s.tick);
+}
+
+/* Known as Go's, but whose goroutine it ran is not: under its own key, and the next look takes it up again. */
+static void thread_that_had_gone_on_is_itself(void **state)
+{
+	struct scene *x = *state;
+	const struct profile_track_info *info;
+
+	look_at(x, G, true);
+	look_late(x);
+	info = profile_track_get(x->s.profile, PROFILE_THREAD_KEY + TID);
+	assert_non_null(info);
+	assert_string_equal(profile_string_get(x->s.profile, info->entry), "[thread]");
+	assert_false(x->s.threads.m_pending);
+	go_on(x, G);
+	look_at(x, G, true);
+	assert_ticks(x, 1, 4);
+}
+
+/* The pass of this tick wants the stack of a goroutine that a look has spoken for. */
+static void drop_job(struct scene *x, uint32_t status)
+{
+	struct sampler *s = &x->s;
+
+	if (!s->jobs)
+		s->jobs = calloc(1, sizeof(*s->jobs));
+	assert_non_null(s->jobs);
+	s->jobs[0] = (struct stack_job){ .look = { .g = G, .goid = GOID, .status = status } };
+	s->n_jobs = 1;
+	drop_captured_jobs(s);
+	assert_int_equal(s->n_jobs, 0);
+}
+
+/* It runs at this tick, and no look has told where. The stack that is told of it then. */
+static profile_id run_unseen(struct scene *x)
+{
+	const struct stack_job job = { .look = { .g = G, .goid = GOID, .status = G_RUNNING } };
+	const struct stack_result res = { .job = &job, .outcome = STACK_MOVED };
+	struct window *w;
+	profile_id ret = UINT32_MAX;
+
+	next_tick(x);
+	assert_null(see_stack(&x->s, &res));
+	assert_null(profile_close_window(x->s.profile, x->world.mono + TICK, &w));
+	for (uint32_t i = 0; i < w->n_tracks; i++)
+		if (w->tracks[i].info.key == GOID)
+			ret = w->tracks[i].v[w->tracks[i].n - 1].stack;
+	window_free(w);
+	return ret;
+}
+
+/*
+ * A sample shown at a tick at which its goroutine waits takes that tick from where it waits; a tick at which
+ * it runs without a sample gives it back. What was not taken is not given.
+ */
+static void a_tick_that_was_taken_is_given_back(void **state)
+{
+	struct scene *x = *state;
+	struct g_slot *slot = list_goroutine(x);
+	struct sampler *s = &x->s;
+
+	must(intern_pseudo(&s->intern, "[running, not seen on a CPU]", &s->unseen_running));
+	must(intern_pseudo(&s->intern, "waits", &slot->stack));
+	x->sampled = true;
+	look_at(x, G, true);
+	drop_job(x, G_RUNNING);
+	assert_int_equal(slot->swapped, 0);
+	look_at(x, G, true);
+	drop_job(x, G_WAITING);
+	assert_int_equal(slot->swapped, 1);
+	slot->known = true;
+	go_on(x, G);
+	assert_int_not_equal(slot->captured_tick, s->tick);	/* not before it is given back */
+	assert_int_equal(run_unseen(x), slot->stack);
+	assert_int_equal(slot->swapped, 0);
+	assert_int_equal(run_unseen(x), s->unseen_running);
+	/* A stop is of its tick: it takes nothing. */
+	x->sampled = false;
+	look_at(x, G, true);
+	drop_job(x, G_WAITING);
+	assert_int_equal(slot->swapped, 0);
+	x->sampled = true;
+	for (int i = 0; i < 100; i++) {
+		look_at(x, G, true);
+		drop_job(x, G_WAITING);
+	}
+	assert_true(slot->swapped > 1 && slot->swapped < 20);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -167,6 +347,11 @@ int main(void)
 		T(thread_that_takes_up_a_goroutine_is_not_itself),
 		T(thread_that_becomes_known_is_not_itself),
 		T(thread_that_stays_itself_goes_on),
+		T(thread_without_a_look_goes_on),
+		T(thread_that_runs_something_else_does_not),
+		T(goroutine_without_a_look_goes_on),
+		T(thread_that_had_gone_on_is_itself),
+		T(a_tick_that_was_taken_is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

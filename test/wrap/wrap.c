@@ -4,6 +4,7 @@
  *	nnp	no_new_privs
  *	block	and a filter: ptrace and process_vm_readv fail with EPERM
  *	kill	and a filter: they kill
+ *	noperf	and a filter: perf_event_open fails with EPERM
  *	seize	traces a process instead (wrap seize PID SECONDS): seizes each of its threads, lets
  *		their signals through as strace would, and ends
  *
@@ -24,12 +25,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int filter_out(uint32_t action)
+static int filter_out(uint32_t first, uint32_t second, uint32_t action)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -74,10 +75,12 @@ int main(int argc, char **argv)
 		return seize_all(argv[2], argv[3]);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return 72;
-	if (!strcmp(argv[1], "block") && filter_out(SECCOMP_RET_ERRNO | 1))
+	if (!strcmp(argv[1], "block") && filter_out(SYS_ptrace, SYS_process_vm_readv, SECCOMP_RET_ERRNO | 1))
 		return 73;
-	if (!strcmp(argv[1], "kill") && filter_out(SECCOMP_RET_KILL_PROCESS))
+	if (!strcmp(argv[1], "kill") && filter_out(SYS_ptrace, SYS_process_vm_readv, SECCOMP_RET_KILL_PROCESS))
 		return 74;
+	if (!strcmp(argv[1], "noperf") && filter_out(SYS_perf_event_open, SYS_perf_event_open, SECCOMP_RET_ERRNO | 1))
+		return 76;
 	execvp(argv[2], argv + 2);
 	perror(argv[2]);
 	return 75;
