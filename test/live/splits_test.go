@@ -7,14 +7,8 @@ import (
 	"time"
 )
 
-// lookSources are the ways to look at threads on a CPU; points: how near a share is to the truth at 8,000 looks.
-var lookSources = []struct {
-	name    string
-	options []string
-	points  float64
-}{
-	{"ptrace", nil, 3},
-}
+// How near a share is to the truth at 8,000 looks, in points, by the way to look at threads on a CPU.
+var pointsBySource = map[string]float64{"perf": 2, "ptrace": 3}
 
 // With so many looks one sigma of a share of 50 % is 0.6 points. In a short run there are as many as a sigma of 1.6
 // points takes, and the tolerance is 7.
@@ -70,19 +64,16 @@ func TestSplits(t *testing.T) {
 			continue
 		}
 		t.Run(split.name, func(t *testing.T) {
-			for _, source := range lookSources {
-				source := source
-				t.Run(source.name, func(t *testing.T) {
-					each(t, inTurn(i, split.builds...), false, func(t *testing.T, build string) {
-						looks, points := manyLooks, source.points
-						if testing.Short() {
-							looks, points = fewLooks, fewPoints
-						}
-						words := append(append([]string{}, source.options...), target(build))
-						splitUntil(t, append(words, split.args...), split.line, split.parts, looks, points, split.rate)
-					})
+			eachSource(t, func(t *testing.T, source string) {
+				each(t, inTurn(i, split.builds...), false, func(t *testing.T, build string) {
+					looks, points := manyLooks, pointsBySource[source]
+					if testing.Short() {
+						looks, points = fewLooks, fewPoints
+					}
+					words := append([]string{"--looks", source, target(build)}, split.args...)
+					splitUntil(t, source, words, split.line, split.parts, looks, points, split.rate)
 				})
-			}
+			})
 		})
 	}
 }
@@ -90,9 +81,9 @@ func TestSplits(t *testing.T) {
 // splitUntil profiles a program again and again until there are so many looks, and compares. On a busy machine a second
 // has few looks, each of which then carries much: counts promise more than they hold. So what is too far off is measured
 // for twice as long.
-func splitUntil(t *testing.T, words []string, line string, parts []part, looks, points, rate float64) {
+func splitUntil(t *testing.T, source string, words []string, line string, parts []part, looks, points, rate float64) {
 	t.Helper()
-	s := measuredSplit{cpu: make([]float64, len(parts)), want: make([]float64, len(parts))}
+	s := measuredSplit{source: source, cpu: make([]float64, len(parts)), want: make([]float64, len(parts))}
 	s.measure(t, words, line, parts, looks, rate)
 	if off := s.off(); off > points {
 		t.Logf("%.1f points off at %.0f looks: once more", off, s.seen)
@@ -107,6 +98,7 @@ func splitUntil(t *testing.T, words []string, line string, parts []part, looks, 
 
 // measuredSplit is CPU time by part, what the target says of it, and the number of valid looks.
 type measuredSplit struct {
+	source    string
 	cpu, want []float64
 	seen      float64
 }
@@ -149,6 +141,7 @@ func (s *measuredSplit) measure(t *testing.T, words []string, line string, parts
 		if status != 0 {
 			t.Fatalf("status %d\n%s", status, tail(r.err()))
 		}
+		checkSource(t, r, s.source)
 		p := r.profile()
 		n := p.figure(t, lookLine)
 		s.seen += n

@@ -28,7 +28,7 @@ func TestWaitsOfC(t *testing.T) {
 		build, rate := build, rate
 		t.Run(build, func(t *testing.T) {
 			t.Parallel()
-			r, status := run(t, d+time.Minute, "--rate", rate, target(build), "cwaits", "-waits", "-queued", "-dur", d.String())
+			r, status := run(t, d+time.Minute, "--looks", "ptrace", "--rate", rate, target(build), "cwaits", "-waits", "-queued", "-dur", d.String())
 			if status != 0 {
 				t.Fatalf("status %d\n%s", status, tail(r.err()))
 			}
@@ -67,7 +67,7 @@ func sameTruth(t *testing.T, text, line, a, b string, slack float64) {
 func TestTimersOfC(t *testing.T) {
 	d := lasting(15*time.Second, 5*time.Second)
 	each(t, inTurn(0, "1.26-cgo-sw", "1.19-cgo-sw"), true, func(t *testing.T, build string) {
-		r, status := run(t, d+time.Minute, "--rate", "1000", target(build), "cwaits", "-timer", "-sigurg", "-dur", d.String())
+		r, status := run(t, d+time.Minute, "--looks", "ptrace", "--rate", "1000", target(build), "cwaits", "-timer", "-sigurg", "-dur", d.String())
 		if status != 0 {
 			t.Fatalf("status %d\n%s", status, tail(r.err()))
 		}
