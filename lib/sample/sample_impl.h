@@ -361,6 +361,8 @@ struct intern {
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
 			  struct images *images, struct profile *p);
 void intern_deinit(struct intern *in);
+/* The store has a new epoch: no id that was given before is of use. */
+void intern_forget(struct intern *in);
 struct error *intern_stack(struct intern *in, const struct pc_frame *frames, size_t n,
 			   enum unwind_end end, profile_id *ret);
 /* A stack of one pseudo frame ("[moved while it was read]"). */
