@@ -9,6 +9,7 @@
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
  *	snapshot_core.c  the threads of a core file	wandering.c  ms that change their threads
+ *	epoch.c    what is remembered when the store's tables begin anew
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
 #define GOPROF_SAMPLE_SAMPLE_IMPL_H

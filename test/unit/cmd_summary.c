@@ -148,6 +148,13 @@ static void test_said_and_good(void **state)
 	s.health[HEALTH_PAUSED] = 3200 * MS;
 	says(&s, true, "1,253 of 1,253 ticks at 101 Hz, stopped for 3.2 s (left out), 99.8 %");
 	s = sample();
+	s.health[HEALTH_LABELS_MERGED] = 12345;
+	s.health[HEALTH_STACKS_MERGED] = 6;
+	says(&s, true, "pprof: 12,345 rare label sets and 6 rare stacks merged");
+	s = sample();
+	s.health[HEALTH_WINDOWS_LOST] = 2;
+	says(&s, false, "2 windows lost (outputs were slower than sampling)");
+	s = sample();
 	s.health[HEALTH_CLOCK_STEP] = 10 * MS;
 	says(&s, true, "CPU time of threads known in steps of 10 ms (kernel without scheduler statistics)");
 	s = sample();
