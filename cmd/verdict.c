@@ -245,9 +245,12 @@ static double judge_merged(const struct summary *s, char buf[static VERDICT_TEXT
 	uint64_t labels = s->health[HEALTH_LABELS_MERGED], stacks = s->health[HEALTH_STACKS_MERGED];
 	char a[WORD_MAX], b[WORD_MAX];
 
-	if (labels || stacks)
+	if (labels && stacks)
 		snprintf(buf, VERDICT_TEXT, "pprof: %s rare label sets and %s rare stacks merged", count_text(labels, a),
 			 count_text(stacks, b));
+	else if (labels || stacks)
+		snprintf(buf, VERDICT_TEXT, "pprof: %s rare %s merged", count_text(labels + stacks, a),
+			 labels ? "label sets" : "stacks");
 	return 0;
 }
 

@@ -151,6 +151,11 @@ static void test_said_and_good(void **state)
 	s.health[HEALTH_LABELS_MERGED] = 12345;
 	s.health[HEALTH_STACKS_MERGED] = 6;
 	says(&s, true, "pprof: 12,345 rare label sets and 6 rare stacks merged");
+	s.health[HEALTH_LABELS_MERGED] = 0;
+	says(&s, true, "pprof: 6 rare stacks merged");
+	s = sample();
+	s.health[HEALTH_LABELS_MERGED] = 12345;
+	says(&s, true, "pprof: 12,345 rare label sets merged");
 	s = sample();
 	s.health[HEALTH_WINDOWS_LOST] = 2;
 	says(&s, false, "2 windows lost (outputs were slower than sampling)");
