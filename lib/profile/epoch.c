@@ -289,6 +289,7 @@ static void go_over(struct profile *p, struct next_epoch *next)
 	epoch_unref(p->epoch);
 	p->epoch = take(next->names.epoch);
 	p->tables = &p->epoch->tables;
+	p->meta = next->names.meta;
 	next->carry->to = p;
 }
 

@@ -58,7 +58,6 @@ struct epoch {
 	size_t part_bytes;		/* of all parts */
 	uint32_t *scratch;		/* keys are put together here */
 	size_t scratch_cap;
-	struct profile_meta meta;	/* strings in the arena */
 };
 
 struct error *epoch_create(uint32_t number, struct epoch **ret);
@@ -66,7 +65,8 @@ struct epoch *epoch_ref(struct epoch *e);
 /* The last one frees it. NULL is fine. From any thread. */
 void epoch_unref(struct epoch *e);
 size_t epoch_bytes(const struct epoch *e);
-struct error *epoch_set_meta(struct epoch *e, const struct profile_meta *meta);
+/* A copy whose strings live as long as the epoch. */
+struct error *epoch_copy_meta(struct epoch *e, const struct profile_meta *meta, struct profile_meta *ret);
 
 const struct table_row *table_row(const struct table *t, uint32_t i);
 /* Equal content gets the equal number. */
@@ -192,12 +192,13 @@ struct open_window {
 };
 
 /*
- * A store, or what a window knows of one: then only `tables` and `epoch` are set, and nothing but looking up
- * is possible.
+ * A store, or what a window knows of one: then only `tables`, `epoch` and `meta` are set, and nothing but
+ * looking up is possible.
  */
 struct profile {
 	const struct tables *tables;	/* of `epoch`, or a window's copy */
 	struct epoch *epoch;		/* referenced */
+	struct profile_meta meta;	/* strings in the epoch's arena */
 	const struct clock *clock;	/* borrowed */
 	struct profile_limits limits;
 	size_t tables_most;		/* bytes of tables at which the next epoch begins */

@@ -32,12 +32,12 @@ static const struct profile_limits usual_limits = {
 
 struct error *profile_set_meta(struct profile *p, const struct profile_meta *meta)
 {
-	return epoch_set_meta(p->epoch, meta);
+	return epoch_copy_meta(p->epoch, meta, &p->meta);
 }
 
 const struct profile_meta *profile_meta(const struct profile *p)
 {
-	return &p->epoch->meta;
+	return &p->meta;
 }
 
 /* ---- life ---- */
@@ -54,7 +54,7 @@ struct error *profile_create(const struct clock *clock, const struct profile_met
 	p->win.base = 1;
 	err = epoch_create(0, &p->epoch);
 	if (!err)
-		err = epoch_set_meta(p->epoch, meta);
+		err = profile_set_meta(p, meta);
 	if (err) {
 		profile_destroy(p);
 		return err;

@@ -184,7 +184,7 @@ static const struct meta_string meta_strings[] = {
 };
 #undef META
 
-struct error *epoch_set_meta(struct epoch *e, const struct profile_meta *meta)
+struct error *epoch_copy_meta(struct epoch *e, const struct profile_meta *meta, struct profile_meta *ret)
 {
 	struct profile_meta copy = *meta;
 
@@ -198,6 +198,6 @@ struct error *epoch_set_meta(struct epoch *e, const struct profile_meta *meta)
 		if (!*field)
 			return &err_nomem;
 	}
-	e->meta = copy;
+	*ret = copy;
 	return NULL;
 }

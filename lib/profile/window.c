@@ -98,7 +98,7 @@ static void fill_window(struct profile *p, struct clock_anchor end, struct close
 	c->n_blocks = p->tracks.n_blocks;
 	c->n_tracks = p->tracks.n;
 	c->tables = *p->tables;
-	c->names = (struct profile){ .tables = &c->tables, .epoch = epoch_ref(p->epoch) };
+	c->names = (struct profile){ .tables = &c->tables, .epoch = epoch_ref(p->epoch), .meta = p->meta };
 }
 
 static void next_window(struct profile *p, struct clock_anchor end)

@@ -112,6 +112,10 @@ static void names_outlive_an_epoch(void **state)
 	assert_int_equal(track_of(b, 3)->v[0].labels, PROFILE_LABELS_UNKNOWN);
 	assert_int_equal(track_of(b, 3)->v[0].stack, PROFILE_STACK_EMPTY);
 	assert_int_equal(profile_stack_get(a->profile, unused).n, 2);
+	/* What is learnt of the program later is not theirs. */
+	world_restrict(&w, "late");
+	assert_string_equal(profile_meta(w.p)->restricted, "late");
+	assert_null(profile_meta(b->profile)->restricted);
 	assert_string_equal(profile_meta(a->profile)->exe, "/srv/app");
 	/* The store may go before the windows. */
 	world_deinit(&w);
