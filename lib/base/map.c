@@ -3,8 +3,8 @@
  *
  * A slot is free when its value is MAP_NONE. Deleting shifts the followers back instead of leaving
  * a tombstone, so a map that lives through millions of goroutines does not silt up. Byte keys stay
- * with the caller: a slot remembers the whole hash, and the caller's bytes are asked for only when
- * all 64 bits agree.
+ * with the caller: a slot remembers half of the hash, and the caller's bytes are asked for only when
+ * those 32 bits agree.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct map64_slot {
 };
 
 struct mapb_slot {
-	uint64_t hash;
+	uint32_t hash;		/* its low half: enough to find the place in any map, and to tell most keys apart */
 	uint32_t value;
 };
 
@@ -289,12 +289,12 @@ static bool mapb_holds(const struct mapb *m, uint32_t value, const void *key, si
 
 uint32_t mapb_get(const struct mapb *m, const void *key, size_t len)
 {
-	uint64_t hash = hash_bytes(key, len);
+	uint32_t hash = (uint32_t)hash_bytes(key, len);
 	uint32_t mask = m->cap - 1;
 
 	if (!m->n)
 		return MAP_NONE;
-	for (uint32_t i = (uint32_t)hash & mask; m->slots[i].value != MAP_NONE; i = (i + 1) & mask)
+	for (uint32_t i = hash & mask; m->slots[i].value != MAP_NONE; i = (i + 1) & mask)
 		if (m->slots[i].hash == hash && mapb_holds(m, m->slots[i].value, key, len))
 			return m->slots[i].value;
 	return MAP_NONE;
@@ -302,7 +302,7 @@ uint32_t mapb_get(const struct mapb *m, const void *key, size_t len)
 
 static void slotb_add(struct mapb_slot *slots, uint32_t cap, struct mapb_slot slot)
 {
-	uint32_t i = (uint32_t)slot.hash & (cap - 1);
+	uint32_t i = slot.hash & (cap - 1);
 
 	while (slots[i].value != MAP_NONE)
 		i = (i + 1) & (cap - 1);
@@ -338,7 +338,7 @@ struct error *mapb_put(struct mapb *m, const void *key, size_t len, uint32_t val
 	err = mapb_grow(m);
 	if (err)
 		return err;
-	slotb_add(m->slots, m->cap, (struct mapb_slot){ .hash = hash_bytes(key, len), .value = value });
+	slotb_add(m->slots, m->cap, (struct mapb_slot){ .hash = (uint32_t)hash_bytes(key, len), .value = value });
 	m->n++;
 	return NULL;
 }

@@ -20,11 +20,12 @@
  * of the past.
  *
  * A window of that many intervals takes 24 MiB here and as much again at its consumer. 175 goroutines that
- * change at every tick fill it in its 29.5 s; where more happens it is shorter.
+ * change at every tick fill it in its 29.5 s; where more happens it is shorter. As many label sets, each seen
+ * at two ticks, take 24 MiB of tables.
  */
 static const struct profile_limits usual_limits = {
 	.table_bytes = 4 << 20,
-	.window_table_bytes = 16 << 20,
+	.window_table_bytes = 24 << 20,
 	.window_intervals = 1 << 19,
 };
 
