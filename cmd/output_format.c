@@ -37,6 +37,11 @@ static struct error *finish_pprof(void *state, struct buf *out)
 	return pprof_finish(state, &s.sink);
 }
 
+static void health_pprof(const void *state, uint64_t health[HEALTH_COUNT])
+{
+	pprof_health(state, health);
+}
+
 static void close_pprof(void *state)
 {
 	pprof_destroy(state);
@@ -44,7 +49,8 @@ static void close_pprof(void *state)
 
 const struct output_format output_pprof = {
 	.name = "pprof", .suffix = ".pb.gz", .per_window = false,
-	.open = open_pprof, .window = window_pprof, .finish = finish_pprof, .close = close_pprof,
+	.open = open_pprof, .window = window_pprof, .finish = finish_pprof,
+	.health = health_pprof, .close = close_pprof,
 };
 
 /* ---- Sentry envelopes: one per window ---- */

@@ -22,6 +22,8 @@ struct output_format {
 	struct error *(*window)(void *state, const struct window *w, const struct export_options *o,
 				struct buf *out);
 	struct error *(*finish)(void *state, struct buf *out);
+	/* Sets health figures that it alone can tell; NULL: none. */
+	void (*health)(const void *state, uint64_t health[HEALTH_COUNT]);
 	void (*close)(void *state);
 };
 

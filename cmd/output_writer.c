@@ -2,7 +2,7 @@
  * output_writer.c: a queue and the thread behind it. Failures are kept with the delivery and told
  * at the end; a window that the service does not take becomes a file, so nothing is lost.
  *
- * Must not touch the profile store: it is not safe to share.
+ * Must not know windows.
  */
 #include "cmd/output_writer.h"
 

@@ -1,7 +1,7 @@
 /*
  * output_writer.h: the thread that carries finished bytes away, to files, to stdout or to the
- * service, so that a slow disk or network never makes a tick late. It gets bytes only: the
- * profile's tables belong to the sampling thread.
+ * service, so that a slow disk or network holds up nobody. It gets bytes only: a window that waited
+ * for a network would be memory.
  */
 #ifndef GOPROF_CMD_OUTPUT_WRITER_H
 #define GOPROF_CMD_OUTPUT_WRITER_H

@@ -53,6 +53,7 @@ struct outputs {
 	struct delivery *held, **held_last;
 	struct writer *writer;
 	uint32_t windows, silent;
+	uint64_t health[HEALTH_COUNT];	/* of the latest recording's exporters */
 };
 
 /* ---- creation ---- */
@@ -286,6 +287,7 @@ struct error *outputs_begin(struct outputs *os, const struct output_names *names
 	os->program = program;
 	os->names = *names;
 	os->names.program = program;
+	memset(os->health, 0, sizeof(os->health));
 	for (size_t i = 0; !err && i < os->n_streams; i++) {
 		struct stream *s = &os->streams[i];
 
@@ -332,9 +334,17 @@ struct error *outputs_end(struct outputs *os, bool keep)
 		err = s->open ? s->format->finish(s->state, &b) : NULL;
 		if (!err)
 			err = send_all(os, s, &b);
+		if (s->open && s->format->health)
+			s->format->health(s->state, os->health);
 	}
 	streams_close(os);
 	return err;
+}
+
+void outputs_health(const struct outputs *os, uint64_t health[HEALTH_COUNT])
+{
+	for (uint32_t i = 0; i < HEALTH_COUNT; i++)
+		health[i] += os->health[i];
 }
 
 uint32_t outputs_silent(const struct outputs *os)

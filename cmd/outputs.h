@@ -37,10 +37,12 @@ struct error *outputs_check(const struct outputs *os, const struct output_names 
 
 /* `names` is copied. */
 struct error *outputs_begin(struct outputs *os, const struct output_names *names);
-/* Runs the exporters (milliseconds); returns before anything is written. */
+/* Runs the exporters, in the consumer's thread; returns before anything is written. */
 struct error *outputs_window(struct outputs *os, const struct window *w);
 /* `keep` false: the recording was too short, nothing more is written. */
 struct error *outputs_end(struct outputs *os, bool keep);
+/* Adds what the exporters of the recording that was ended last say about themselves. */
+void outputs_health(const struct outputs *os, uint64_t health[HEALTH_COUNT]);
 
 /*
  * Waits for the deliveries. `drop` is asked meanwhile: true = the user wants to go now. *dropped

@@ -1,22 +1,26 @@
 /*
- * recording.c: ticks in, windows out. A window is closed at 29.5 s, settled (CPU time that is
- * still owed), counted for the summary, given to the outputs, and freed: memory stays the same
- * however long the profile is.
+ * recording.c: ticks in, windows out. A window is settled (CPU time that is still owed) and detached from
+ * the store at 29.5 s, or when it is full: microseconds. What becomes of it is the consumer's business, in a
+ * thread of its own (consumer.c). Between two windows the store's tables begin anew when they have grown too
+ * large. So memory stays the same however long the profile is.
  *
- * Exporters run here, between two ticks, because the store's tables are not safe to share; only
- * finished bytes go to the writer thread.
+ * A consumer that has fallen behind has some time to catch up: the window goes on a little, then sampling
+ * waits, and ticks are late. If that is not enough the window is lost, which is told as an error.
  */
 #include "cmd/recording.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cmd/command.h"
+#include "cmd/consumer.h"
 #include "cmd/options.h"
 #include "cmd/outputs.h"
-#include "cmd/command.h"
 #include "cmd/signals.h"
 #include "export/export.h"
 #include "go/go.h"
@@ -26,6 +30,17 @@
 #define STALLED_NS (2ull * NSEC_PER_SEC)
 /* The service takes no longer window. */
 #define WINDOW_LONGEST_NS (30ull * NSEC_PER_SEC)
+/* So long it goes on while there is no room for it. */
+#define WINDOW_PUT_OFF_NS (29800 * (uint64_t)NSEC_PER_MSEC)
+/* A full one is no shorter: a goroutine needs two looks to be told. */
+#define WINDOW_SHORTEST_NS (1ull * NSEC_PER_SEC)
+/* How long sampling waits for a consumer that is behind before a window is lost. */
+#define CATCH_UP_NS (NSEC_PER_SEC / 2)
+
+enum {
+	MMAP_THRESHOLD = 128 * 1024,
+	TRACKS_PER_TICK = 500,	/* prepared for a new epoch */
+};
 
 struct recording {
 	struct recording_parts parts;
@@ -34,13 +49,15 @@ struct recording {
 	struct profile *profile;
 	struct sampler *sampler;
 	const char *looks;		/* where they come from, in short; a constant */
-	struct aggregate *aggregate;
+	struct consumer *consumer;
 	bool outputs_begun;
 	uint64_t start;			/* CLOCK_MONOTONIC; later by all pauses */
 	uint64_t returned;		/* when the last tick, or another work of ours, was over */
 	bool continued;			/* SIGCONT was taken since then */
+	bool close_wanted;		/* and put off */
 	uint32_t looked;		/* ticks that were done */
 	uint32_t ticks;			/* of closed windows */
+	uint32_t windows, lost;
 };
 
 static uint64_t now(const struct recording *r)
@@ -81,6 +98,12 @@ static struct error *begin_outputs(struct recording *r)
 	return err;
 }
 
+/* In the consumer's thread. */
+static struct error *tell_window(void *ctx, const struct window *w)
+{
+	return outputs_window(ctx, w);
+}
+
 /* Where looks come from is known once the sampler is there. */
 static struct error *tell_looks(struct recording *r)
 {
@@ -111,11 +134,11 @@ static struct error *begin_parts(struct recording *r)
 
 	if (!err)
 		err = profile_create(p->clock, &r->meta, &r->profile);
-	if (!err)
-		err = aggregate_create(&r->aggregate);
 	sampler.profile = r->profile;
 	if (!err)
 		err = begin_outputs(r);
+	if (!err)
+		err = consumer_create(tell_window, p->outputs, &r->consumer);
 	if (!err)
 		err = sampler_create(&sampler, &o, &r->sampler);
 	return err ? err : tell_looks(r);
@@ -133,6 +156,8 @@ struct error *recording_begin(const struct recording_parts *parts, struct record
 
 	if (!r)
 		return &err_nomem;
+	/* What a window took goes back to the system with it: its pieces are larger than this, and stay so. */
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	r->parts = *parts;
 	arena_init(&r->arena);
 	err = begin_parts(r);
@@ -147,17 +172,17 @@ void recording_destroy(struct recording *r)
 {
 	if (!r)
 		return;
+	consumer_destroy(r->consumer);
 	if (r->outputs_begun)
 		error_free(outputs_end(r->parts.outputs, false));
 	sampler_destroy(r->sampler);
-	aggregate_destroy(r->aggregate);
 	profile_destroy(r->profile);
 	arena_deinit(&r->arena);
 	free(r);
 }
 
-/* Settled and closed; ERROR_NOT_FOUND when no tick was done since the last one. */
-static struct error *close_window(struct recording *r, uint64_t end, struct window **ret)
+/* Settled and detached; ERROR_NOT_FOUND when no tick was done since the last one. */
+static struct error *detach_window(struct recording *r, uint64_t end, struct closed_window **ret)
 {
 	struct error *err = sampler_settle(r->sampler);
 
@@ -165,33 +190,63 @@ static struct error *close_window(struct recording *r, uint64_t end, struct wind
 	if (err && err->kind != ERROR_GONE)
 		return err;
 	error_free(err);
-	return profile_close_window(r->profile, end, ret);
+	return profile_detach_window(r->profile, end, ret);
 }
 
-static void window_cleanup(struct window **w)
+/* Too late for a consumer that does not come to an end. The next window tells of it. */
+static void lose_window(struct recording *r, struct closed_window *w)
 {
-	if (*w)
-		window_free(*w);
+	log_info("record", "a window of %u ticks is lost: the outputs are too slow", closed_window_ticks(w));
+	closed_window_free(w);
+	r->lost++;
+	profile_health_add(r->profile, HEALTH_WINDOWS_LOST, 1);
 }
 
-static struct error *end_window(struct recording *r, uint64_t end)
+static void hand_over(struct recording *r, struct closed_window *w, uint64_t wait_ns)
 {
-	_cleanup_(window_cleanup) struct window *w = NULL;
-	struct error *err = close_window(r, end, &w);
+	r->ticks += closed_window_ticks(w);
+	/* One tick says nothing about time; alone it is no profile. */
+	if (r->ticks < RECORDING_TICKS_LEAST) {
+		closed_window_free(w);
+		return;
+	}
+	r->windows++;
+	if (consumer_has_room(r->consumer, wait_ns))
+		consumer_put(r->consumer, w);
+	else
+		lose_window(r, w);
+}
 
+/* What this thread has used, without the times when it had no core. */
+static uint64_t cpu_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* `wait_ns`: for a consumer that is behind. */
+static struct error *end_window(struct recording *r, uint64_t end, uint64_t wait_ns)
+{
+	uint64_t begin = cpu_now();
+	struct closed_window *w;
+	struct error *err = detach_window(r, end, &w);
+
+	r->close_wanted = false;
 	if (err && err->kind == ERROR_NOT_FOUND) {
 		error_free(err);
 		return NULL;
 	}
 	if (err)
 		return err;
-	r->ticks += w->n_ticks;
-	/* One tick says nothing about time; alone it is no profile. */
-	if (r->ticks < RECORDING_TICKS_LEAST)
-		return NULL;
-	log_info("record", "window %u: %u ticks, %u goroutines", w->number, w->n_ticks, w->n_tracks);
-	err = aggregate_window(r->aggregate, w);
-	return err ? err : outputs_window(r->parts.outputs, w);
+	hand_over(r, w, wait_ns);
+	if (profile_epoch_over(r->profile)) {
+		err = sampler_begin_epoch(r->sampler);
+		profile_health_add(r->profile, HEALTH_EPOCHS, !err);
+	}
+	log_info("record", "window closed in %llu us", (unsigned long long)(cpu_now() - begin) / 1000);
+	return err ? err : consumer_take_error(r->consumer);
 }
 
 /* A target that has ended has no time after the tick that met its end, however late that was noticed. */
@@ -204,8 +259,11 @@ static uint64_t latest(const struct recording *r)
 
 struct error *recording_close_window(struct recording *r)
 {
-	struct error *err = end_window(r, latest(r));
+	struct error *err = NULL;
 
+	r->close_wanted = true;
+	if (consumer_has_room(r->consumer, 0))
+		err = end_window(r, latest(r), 0);
 	/* A slow output is no stop. */
 	r->returned = now(r);
 	return err;
@@ -229,7 +287,7 @@ struct error *recording_resume(struct recording *r, uint64_t paused_at)
 	}
 	profile_cut(r->profile, paused_at);
 	if (!err)
-		err = end_window(r, paused_at);
+		err = end_window(r, paused_at, CATCH_UP_NS);
 	paused = profile_skip(r->profile, now(r));
 	profile_health_add(r->profile, HEALTH_PAUSED, paused);
 	r->start += paused;
@@ -240,6 +298,46 @@ struct error *recording_resume(struct recording *r, uint64_t paused_at)
 void recording_continued(struct recording *r)
 {
 	r->continued = true;
+}
+
+enum window_fate recording_window_fate(const struct window_facts *f)
+{
+	bool full = f->full && f->age_ns >= WINDOW_SHORTEST_NS;
+
+	if (!full && !f->wanted && f->age_ns < WINDOW_NS)
+		return WINDOW_GOES_ON;
+	if (f->room)
+		return WINDOW_ENDS;
+	return full || f->age_ns >= WINDOW_PUT_OFF_NS ? WINDOW_ENDS_ANYWAY : WINDOW_GOES_ON;
+}
+
+static struct error *end_if_due(struct recording *r)
+{
+	const struct window_facts f = {
+		/* Before the next tick, which may come two periods later, would be beyond its end. */
+		.age_ns = profile_window_age(r->profile, now(r)) + 2 * NSEC_PER_SEC / r->parts.options->rate,
+		.full = profile_window_full(r->profile),
+		.wanted = r->close_wanted,
+		.room = consumer_has_room(r->consumer, 0),
+	};
+	struct error *err;
+
+	if (recording_window_fate(&f) == WINDOW_GOES_ON)
+		return NULL;
+	err = end_window(r, latest(r), CATCH_UP_NS);
+	r->returned = now(r);
+	return err;
+}
+
+/* In time before the window's end, some tracks at each tick: 0.2 ms. */
+static struct error *prepare_epoch(struct recording *r)
+{
+	uint64_t ticks = profile_track_count(r->profile) / TRACKS_PER_TICK + 2;
+	uint64_t age = profile_window_age(r->profile, now(r));
+
+	if (!profile_epoch_over(r->profile) || age + ticks * NSEC_PER_SEC / r->parts.options->rate < WINDOW_NS)
+		return NULL;
+	return profile_prepare_epoch(r->profile, TRACKS_PER_TICK);
 }
 
 static struct error *tick(struct recording *r, enum sampler_event *ret)
@@ -259,10 +357,8 @@ static struct error *tick(struct recording *r, enum sampler_event *ret)
 	if (err || *ret != SAMPLER_TICKED)
 		return err;
 	r->looked++;
-	/* Before the next tick, which may come two periods later, would be beyond its end. */
-	if (profile_window_age(r->profile, now(r)) + 2 * NSEC_PER_SEC / r->parts.options->rate < WINDOW_NS)
-		return NULL;
-	return recording_close_window(r);
+	err = prepare_epoch(r);
+	return err ? err : end_if_due(r);
 }
 
 struct error *recording_tick(struct recording *r, enum sampler_event *ret)
@@ -306,7 +402,10 @@ static struct error *collect(struct recording *r, struct recording_result *v)
 			return &err_nomem;
 	}
 	v->summary.looks = r->looks;
-	err = recording_tables(r->profile, r->aggregate, v);
+	err = recording_tables(consumer_aggregate(r->consumer), v);
+	outputs_health(r->parts.outputs, v->summary.health);
+	/* Those that no later window could tell of, too. */
+	v->summary.health[HEALTH_WINDOWS_LOST] = r->lost;
 	v->summary.attached = o->command && (o->command->bit & COMMAND_ATTACH);
 	v->summary.rate_hz = (uint32_t)o->rate;
 	v->summary.every_figure = o->verbose;
@@ -316,6 +415,33 @@ static struct error *collect(struct recording *r, struct recording_result *v)
 static void result_cleanup(struct recording_result **v)
 {
 	recording_result_free(*v);
+}
+
+static struct error *lost_error(const struct recording *r)
+{
+	if (!r->lost)
+		return NULL;
+	return error_todo(error_why(error_new(ERROR_OUTPUT, "%u of %u windows are lost", r->lost, r->windows),
+				    "they were not made into outputs as fast as they came"),
+			  "use fewer outputs, or leave goprof more CPU time");
+}
+
+/* All that was recorded is told, and the outputs are closed. */
+static struct error *end_outputs(struct recording *r, struct recording_result *v)
+{
+	struct error *err = end_window(r, latest(r), UINT64_MAX), *first;
+
+	consumer_join(r->consumer);
+	first = consumer_take_error(r->consumer);
+	/* What was recorded before a failure is still worth its file. */
+	v->error = outputs_end(r->parts.outputs, r->ticks >= RECORDING_TICKS_LEAST);
+	r->outputs_begun = false;
+	if (!v->error)
+		v->error = lost_error(r);
+	if (!err)
+		return first;
+	error_free(first);
+	return err;
 }
 
 struct error *recording_end(struct recording *r, struct recording_result **ret)
@@ -328,10 +454,7 @@ struct error *recording_end(struct recording *r, struct recording_result **ret)
 		return &err_nomem;
 	arena_init(&v->arena);
 	v->ns = recording_age(owned);
-	err = recording_close_window(owned);
-	/* What was recorded before a failure is still worth its file. */
-	v->error = outputs_end(owned->parts.outputs, owned->ticks >= RECORDING_TICKS_LEAST);
-	owned->outputs_begun = false;
+	err = end_outputs(owned, v);
 	if (!err)
 		err = collect(owned, v);
 	if (err)

@@ -41,7 +41,7 @@ void recording_destroy(struct recording *r);
 
 /* One tick; closes windows as they become full. Errors are fatal for the recording. */
 struct error *recording_tick(struct recording *r, enum sampler_event *ret);
-/* Closes the open window now. */
+/* Closes the open window now, or as soon as there is room for it. */
 struct error *recording_close_window(struct recording *r);
 /*
  * Around the time in which goprof is stopped (Ctrl-Z): it is left out, and said. The window ends where
@@ -59,6 +59,23 @@ void recording_continued(struct recording *r);
  * no signal; what they take belongs to the profile, unless no window could hold it.
  */
 bool recording_was_stopped(uint64_t gap_ns, uint64_t window_ns, bool continued);
+
+/* What becomes of the open window. */
+enum window_fate {
+	WINDOW_GOES_ON,
+	WINDOW_ENDS,
+	WINDOW_ENDS_ANYWAY,	/* even if it is lost, as there is no room for it at the consumer's */
+};
+
+struct window_facts {
+	uint64_t age_ns;	/* at the latest tick that would still belong to it */
+	bool full;		/* it holds as much as it may (profile_window_full) */
+	bool wanted;		/* its end was asked for */
+	bool room;		/* the consumer can take it */
+};
+
+/* Due, it goes on while the consumer is behind, but never to 30 s: the service would not take it. */
+enum window_fate recording_window_fate(const struct window_facts *f);
 
 uint64_t recording_age(const struct recording *r);	/* ns since it began, without pauses */
 uint32_t recording_ticks(const struct recording *r);	/* done so far */
@@ -89,7 +106,6 @@ struct error *recording_meta(const struct recording_parts *p, struct arena *a,
 const char *recording_exe(const struct target *t, struct arena *a);
 /* recording_tables.c: the rows of the summary, copied into v->arena. */
 struct aggregate;
-struct error *recording_tables(const struct profile *p, struct aggregate *a,
-			       struct recording_result *v);
+struct error *recording_tables(struct aggregate *a, struct recording_result *v);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * recording_tables.c: from an aggregate, whose names are ids of a store that is about to go, to
- * rows of text for the summary. Files are shown for code that is not the standard library: there
+ * recording_tables.c: from an aggregate, which is about to go, to rows of text for the summary. Files are shown for code that is not the standard library: there
  * the line helps, elsewhere the name is enough.
  */
 #include <string.h>
@@ -14,10 +13,8 @@ enum {
 	PSEUDO_SHARE = 100,	/* a pseudo row is worth showing from one part in so many */
 };
 
-static const char *copy(struct recording_result *v, const struct profile *p, profile_id id)
+static const char *copy(struct recording_result *v, const char *s)
 {
-	const char *s = profile_string_get(p, id);
-
 	return arena_strndup(&v->arena, s, strlen(s));
 }
 
@@ -54,8 +51,7 @@ static void add_pseudo_row(struct summary_function *rows, size_t *n, const char 
 	++*n;
 }
 
-static struct error *function_rows(const struct profile *p, struct aggregate *a,
-				   struct recording_result *v)
+static struct error *function_rows(struct aggregate *a, struct recording_result *v)
 {
 	const struct top_function *top;
 	struct summary_function *rows;
@@ -70,7 +66,7 @@ static struct error *function_rows(const struct profile *p, struct aggregate *a,
 		return &err_nomem;
 	for (size_t i = 0; i < shown; i++) {
 		rows[i] = (struct summary_function){
-			.name = copy(v, p, top[i].function), .file = copy(v, p, top[i].file),
+			.name = copy(v, top[i].function), .file = copy(v, top[i].file),
 			.line = top[i].line, .self_ns = top[i].self_ns, .total_ns = top[i].total_ns,
 		};
 		if (!rows[i].name || !rows[i].file)
@@ -86,8 +82,7 @@ static struct error *function_rows(const struct profile *p, struct aggregate *a,
 	return NULL;
 }
 
-static struct error *group_rows(const struct profile *p, struct aggregate *a,
-				struct recording_result *v)
+static struct error *group_rows(struct aggregate *a, struct recording_result *v)
 {
 	const struct top_group *top;
 	struct summary_group *rows;
@@ -102,8 +97,8 @@ static struct error *group_rows(const struct profile *p, struct aggregate *a,
 		return &err_nomem;
 	for (size_t i = 0; i < shown; i++) {
 		rows[i] = (struct summary_group){
-			.state = copy(v, p, top[i].state), .entry = copy(v, p, top[i].entry),
-			.file = copy(v, p, top[i].file), .line = top[i].line, .average = top[i].average,
+			.state = copy(v, top[i].state), .entry = copy(v, top[i].entry),
+			.file = copy(v, top[i].file), .line = top[i].line, .average = top[i].average,
 		};
 		if (!rows[i].state || !rows[i].entry || !rows[i].file)
 			return &err_nomem;
@@ -113,14 +108,13 @@ static struct error *group_rows(const struct profile *p, struct aggregate *a,
 	return NULL;
 }
 
-struct error *recording_tables(const struct profile *p, struct aggregate *a,
-			       struct recording_result *v)
+struct error *recording_tables(struct aggregate *a, struct recording_result *v)
 {
 	struct summary *s = &v->summary;
-	struct error *err = function_rows(p, a, v);
+	struct error *err = function_rows(a, v);
 
 	if (!err)
-		err = group_rows(p, a, v);
+		err = group_rows(a, v);
 	if (err)
 		return err;
 	s->cpu_ns = all_cpu_ns(a);

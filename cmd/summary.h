@@ -36,7 +36,7 @@ struct summary {
 	size_t n_functions;
 	const struct summary_group *groups;		/* most first */
 	size_t n_groups;
-	uint32_t seen;
+	uint64_t seen;
 	double average;
 	uint32_t rate_hz;
 	enum profile_mode mode;

@@ -275,11 +275,39 @@ static double judge_calls(const struct summary *s, char buf[static VERDICT_TEXT]
 	return wrong ? 1 + (double)wrong : 0;
 }
 
+/* What the outputs could not tell, or tell no longer one by one. */
+static double judge_lost(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t lost = s->health[HEALTH_WINDOWS_LOST];
+	char a[WORD_MAX];
+
+	if (lost)
+		snprintf(buf, VERDICT_TEXT, "%s window%s lost (%s)", count_text(lost, a), lost == 1 ? "" : "s",
+			 health_table[HEALTH_WINDOWS_LOST].text);
+	return lost ? 1 + (double)lost : 0;
+}
+
+static double judge_merged(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	uint64_t labels = s->health[HEALTH_LABELS_MERGED], stacks = s->health[HEALTH_STACKS_MERGED];
+	char a[WORD_MAX], b[WORD_MAX];
+
+	if (labels && stacks)
+		snprintf(buf, VERDICT_TEXT, "pprof: %s rare label sets and %s rare stacks merged", count_text(labels, a),
+			 count_text(stacks, b));
+	else if (labels || stacks)
+		snprintf(buf, VERDICT_TEXT, "pprof: %s rare %s merged", count_text(labels + stacks, a),
+			 labels ? "label sets" : "stacks");
+	return 0;
+}
+
 static const struct check checks[] = {
 	{ judge_ticks, true, true },
 	{ judge_coverage, true, true },
 	{ judge_paused, true, true },
 	{ judge_source, true, true },
+	{ judge_lost, true, true },
+	{ judge_merged, true, true },
 	{ judge_held, true, true },
 	{ judge_stacks, true, true },
 	{ judge_cpu, true, true },

@@ -3,8 +3,8 @@
  *
  * A slot is free when its value is MAP_NONE. Deleting shifts the followers back instead of leaving
  * a tombstone, so a map that lives through millions of goroutines does not silt up. Byte keys stay
- * with the caller: a slot remembers the whole hash, and the caller's bytes are asked for only when
- * all 64 bits agree.
+ * with the caller: a slot remembers half of the hash, and the caller's bytes are asked for only when
+ * those 32 bits agree.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct map64_slot {
 };
 
 struct mapb_slot {
-	uint64_t hash;
+	uint32_t hash;		/* its low half: enough to find the place in any map, and to tell most keys apart */
 	uint32_t value;
 };
 
@@ -164,6 +164,90 @@ bool map64_next(const struct map64 *m, uint32_t *pos, uint64_t *key, uint32_t *v
 	return false;
 }
 
+/* ---- u64 -> u32, where items know their keys ---- */
+
+void mapi_init(struct mapi *m, uint64_t (*key_of)(const void *ctx, uint32_t value), const void *ctx)
+{
+	*m = (struct mapi){ .key_of = key_of, .ctx = ctx };
+}
+
+void mapi_deinit(struct mapi *m)
+{
+	free(m->slots);
+	mapi_init(m, m->key_of, m->ctx);
+}
+
+/* As slot64. */
+static uint32_t *sloti(const struct mapi *m, uint32_t *slots, uint32_t cap, uint64_t key)
+{
+	uint32_t i = home64(key, cap);
+
+	while (slots[i] != MAP_NONE && m->key_of(m->ctx, slots[i]) != key)
+		i = (i + 1) & (cap - 1);
+	return &slots[i];
+}
+
+uint32_t mapi_get(const struct mapi *m, uint64_t key)
+{
+	return m->n ? *sloti(m, m->slots, m->cap, key) : MAP_NONE;
+}
+
+static struct error *mapi_grow(struct mapi *m)
+{
+	uint32_t cap = grown_cap(m->n, m->cap);
+	uint32_t *slots;
+
+	if (cap == m->cap)
+		return NULL;
+	slots = cap ? malloc(cap * sizeof(*slots)) : NULL;
+	if (!slots)
+		return &err_nomem;
+	memset(slots, 0xff, cap * sizeof(*slots));	/* MAP_NONE */
+	for (uint32_t i = 0; i < m->cap; i++)
+		if (m->slots[i] != MAP_NONE)
+			*sloti(m, slots, cap, m->key_of(m->ctx, m->slots[i])) = m->slots[i];
+	free(m->slots);
+	m->slots = slots;
+	m->cap = cap;
+	return NULL;
+}
+
+struct error *mapi_put(struct mapi *m, uint64_t key, uint32_t value)
+{
+	uint32_t *slot;
+	struct error *err;
+
+	if (value == MAP_NONE)
+		return error_none_stored();
+	err = mapi_grow(m);
+	if (err)
+		return err;
+	slot = sloti(m, m->slots, m->cap, key);
+	m->n += *slot == MAP_NONE;
+	*slot = value;
+	return NULL;
+}
+
+/* As map64_del. */
+void mapi_del(struct mapi *m, uint64_t key)
+{
+	uint32_t mask = m->cap - 1, hole, i;
+
+	if (mapi_get(m, key) == MAP_NONE)
+		return;
+	hole = (uint32_t)(sloti(m, m->slots, m->cap, key) - m->slots);
+	for (i = (hole + 1) & mask; m->slots[i] != MAP_NONE; i = (i + 1) & mask) {
+		uint32_t home = home64(m->key_of(m->ctx, m->slots[i]), m->cap);
+
+		if (((i - home) & mask) < ((i - hole) & mask))
+			continue;
+		m->slots[hole] = m->slots[i];
+		hole = i;
+	}
+	m->slots[hole] = MAP_NONE;
+	m->n--;
+}
+
 /* ---- byte string -> u32 ---- */
 
 void mapb_init(struct mapb *m, const void *(*key_of)(const void *ctx, uint32_t value, size_t *len),
@@ -190,6 +274,11 @@ void mapb_clear(struct mapb *m)
 	m->n = 0;
 }
 
+size_t mapb_bytes(const struct mapb *m)
+{
+	return m->cap * sizeof(*m->slots);
+}
+
 static bool mapb_holds(const struct mapb *m, uint32_t value, const void *key, size_t len)
 {
 	size_t have_len = 0;
@@ -200,12 +289,12 @@ static bool mapb_holds(const struct mapb *m, uint32_t value, const void *key, si
 
 uint32_t mapb_get(const struct mapb *m, const void *key, size_t len)
 {
-	uint64_t hash = hash_bytes(key, len);
+	uint32_t hash = (uint32_t)hash_bytes(key, len);
 	uint32_t mask = m->cap - 1;
 
 	if (!m->n)
 		return MAP_NONE;
-	for (uint32_t i = (uint32_t)hash & mask; m->slots[i].value != MAP_NONE; i = (i + 1) & mask)
+	for (uint32_t i = hash & mask; m->slots[i].value != MAP_NONE; i = (i + 1) & mask)
 		if (m->slots[i].hash == hash && mapb_holds(m, m->slots[i].value, key, len))
 			return m->slots[i].value;
 	return MAP_NONE;
@@ -213,7 +302,7 @@ uint32_t mapb_get(const struct mapb *m, const void *key, size_t len)
 
 static void slotb_add(struct mapb_slot *slots, uint32_t cap, struct mapb_slot slot)
 {
-	uint32_t i = (uint32_t)slot.hash & (cap - 1);
+	uint32_t i = slot.hash & (cap - 1);
 
 	while (slots[i].value != MAP_NONE)
 		i = (i + 1) & (cap - 1);
@@ -249,7 +338,7 @@ struct error *mapb_put(struct mapb *m, const void *key, size_t len, uint32_t val
 	err = mapb_grow(m);
 	if (err)
 		return err;
-	slotb_add(m->slots, m->cap, (struct mapb_slot){ .hash = hash_bytes(key, len), .value = value });
+	slotb_add(m->slots, m->cap, (struct mapb_slot){ .hash = (uint32_t)hash_bytes(key, len), .value = value });
 	m->n++;
 	return NULL;
 }

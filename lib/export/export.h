@@ -52,7 +52,8 @@ struct buf_sink buf_sink_to(struct buf *out);
 
 /*
  * ---- pprof: all windows of a run in one gzipped protobuf ----
- * Windows may be freed at once; the store they came from is borrowed until the end.
+ * Windows may be freed at once. What is told of the whole run is kept in tables of its own, up to a bound;
+ * beyond that the label sets, then the stacks, with least time are put together under one name each.
  */
 
 struct pprof;
@@ -60,6 +61,8 @@ struct pprof;
 struct error *pprof_create(const struct export_options *o, struct pprof **ret);
 struct error *pprof_window(struct pprof *x, const struct window *w);
 struct error *pprof_finish(struct pprof *x, struct sink *out);	/* writes everything */
+/* Rows that lost their label set, or their stack, as there were too many: into HEALTH_*_MERGED. */
+void pprof_health(const struct pprof *x, uint64_t health[HEALTH_COUNT]);
 void pprof_destroy(struct pprof *x);
 
 /* ---- Sentry, sample format v1: one transaction and one profile per window ---- */
@@ -90,13 +93,15 @@ void sentry_v1_deinit(struct sentry_v1 *v);
 
 /* One line of a table: where CPU or wall time went. */
 struct top_function {
-	profile_id function;		/* string */
-	profile_id file;
+	const char *function, *file;
 	uint32_t line;
 	uint64_t self_ns, total_ns;	/* on-CPU */
 };
 
-/* Accumulates over windows, whose store it borrows; used by the summary. */
+/*
+ * Accumulates over windows, which may be freed at once; used by the summary. It grows with the program's
+ * code, not with time. Texts in its answers live as long as it does.
+ */
 struct aggregate;
 
 struct error *aggregate_create(struct aggregate **ret);
@@ -106,15 +111,14 @@ struct error *aggregate_window(struct aggregate *a, const struct window *w);
 struct error *aggregate_functions(struct aggregate *a, const struct top_function **ret, size_t *n);
 
 struct top_group {
-	profile_id state, entry;	/* strings */
-	profile_id file;
+	const char *state, *entry, *file;
 	uint32_t line;
 	double average;			/* goroutines on average over the time measured */
 };
 
 /* Goroutines by state and entry function, most first. */
 struct error *aggregate_groups(struct aggregate *a, const struct top_group **ret, size_t *n);
-uint32_t aggregate_goroutines_seen(const struct aggregate *a);
+uint64_t aggregate_goroutines_seen(const struct aggregate *a);
 double aggregate_goroutines_average(const struct aggregate *a);
 uint64_t aggregate_cpu_ns(const struct aggregate *a);	/* credited to stacks */
 uint64_t aggregate_unseen_ns(const struct aggregate *a);

@@ -47,6 +47,8 @@ void keyset_init(struct keyset *k);
 void keyset_deinit(struct keyset *k);
 /* The number of the key; *fresh tells whether it was new, and then it is the highest so far. */
 struct error *keyset_add(struct keyset *k, const void *key, size_t len, uint32_t *ret, bool *fresh);
+/* What it takes of memory. */
+size_t keyset_bytes(const struct keyset *k);
 /* Borrowed until the next keyset_add. */
 const void *keyset_get(const struct keyset *k, uint32_t i, size_t *len);
 

@@ -65,6 +65,11 @@ struct error *keyset_add(struct keyset *k, const void *key, size_t len, uint32_t
 	return NULL;
 }
 
+size_t keyset_bytes(const struct keyset *k)
+{
+	return mapb_bytes(&k->map) + k->bytes.len + k->cap * sizeof(*k->v);
+}
+
 const void *keyset_get(const struct keyset *k, uint32_t i, size_t *len)
 {
 	*len = k->v[i].len;

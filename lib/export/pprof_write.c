@@ -55,9 +55,9 @@ static void emit(struct writer *w, const Pprof__Profile *fragment)
 
 static bool is_program(const struct writer *w, const struct profile_image *image)
 {
-	const char *exe = profile_meta(w->x->profile)->exe;
+	const char *exe = profile_meta(w->x->rows->names)->exe;
 
-	return exe && strcmp(profile_string_get(w->x->profile, image->path), exe) == 0;
+	return exe && strcmp(profile_string_get(w->x->rows->names, image->path), exe) == 0;
 }
 
 static struct error *string_index(struct writer *w, const char *s, uint32_t *ret)
@@ -122,7 +122,7 @@ static struct error *locate(struct writer *w, profile_id stack)
 		return NULL;
 	w->ids_valid = false;
 	w->n_ids = 0;
-	err = shown_of(&w->shown, w->x->profile, stack);
+	err = shown_of(&w->shown, w->x->rows->names, stack);
 	if (!err)
 		err = array_reserve(&w->ids, &w->cap_ids, w->shown.n + 1, sizeof(*w->ids));
 	if (!err)
@@ -156,7 +156,7 @@ static struct error *add_label(struct writer *w, uint32_t at, const char *key, c
 
 static struct error *set_labels(struct writer *w, const struct pprof_key *key, uint32_t *n)
 {
-	const struct profile *p = w->x->profile;
+	const struct profile *p = w->x->rows->names;
 	struct profile_labels l = profile_labels_get(p, key->labels);
 	const char *state = profile_string_get(p, key->state);
 	struct error *err = array_reserve(&w->labels, &w->cap_labels, l.n + 1, sizeof(*w->labels));
@@ -194,19 +194,19 @@ static void emit_sample(struct writer *w, const uint64_t *values, uint32_t n_lab
 
 static struct error *write_samples(struct writer *w)
 {
-	for (uint32_t i = 0; i < w->x->keys.n; i++) {
+	for (uint32_t i = 0; i < w->x->rows->keys.n; i++) {
 		size_t len;
 		struct pprof_key key;
 		uint32_t n_labels;
 		struct error *err;
 
-		memcpy(&key, keyset_get(&w->x->keys, i, &len), sizeof(key));
+		memcpy(&key, keyset_get(&w->x->rows->keys, i, &len), sizeof(key));
 		err = locate(w, key.stack);
 		if (!err)
 			err = set_labels(w, &key, &n_labels);
 		if (err)
 			return err;
-		emit_sample(w, w->x->values[i], n_labels);
+		emit_sample(w, w->x->rows->values[i], n_labels);
 	}
 	return NULL;
 }
@@ -250,7 +250,7 @@ static struct error *function_of(struct writer *w, const char *name, const char 
 
 static struct error *line_of(struct writer *w, profile_id id, Pprof__Line *line)
 {
-	const struct profile *p = w->x->profile;
+	const struct profile *p = w->x->rows->names;
 	const struct profile_frame *f = profile_frame_get(p, id);
 	const char *file = profile_string_get(p, f->abs_path);
 
@@ -274,7 +274,7 @@ static struct error *pseudo_line(struct writer *w, uint32_t string, Pprof__Line 
 /* The mapping of a location, by the first of its frames: the program's file or an image with C code. */
 static uint64_t mapping_of(const struct writer *w, profile_id frame)
 {
-	const struct profile *p = w->x->profile;
+	const struct profile *p = w->x->rows->names;
 	const struct profile_image *image = profile_image_get(p, profile_image_of(p, frame));
 
 	if (!image || is_program(w, image))
@@ -386,7 +386,7 @@ static struct error *write_types(struct writer *w)
 		[PPROF_WALL] = { "wall", "nanoseconds" },
 	};
 	const char *const *mode = names[w->x->o.mode == PROFILE_CPU ? PPROF_CPU : PPROF_WALL];
-	uint32_t rate = profile_meta(w->x->profile)->rate_hz;
+	uint32_t rate = profile_meta(w->x->rows->names)->rate_hz;
 	Pprof__Profile fragment = PPROF__PROFILE__INIT;
 	Pprof__ValueType types[PPROF_VALUES], *list[PPROF_VALUES], period;
 	struct error *err = value_type(w, mode[0], mode[1], &period);
@@ -421,7 +421,7 @@ static void emit_mapping(struct writer *w, Pprof__Mapping *mapping)
 
 static struct error *write_image(struct writer *w, uint32_t i)
 {
-	const struct profile *p = w->x->profile;
+	const struct profile *p = w->x->rows->names;
 	const struct profile_image *image = profile_image_get(p, i);
 	Pprof__Mapping mapping = PPROF__MAPPING__INIT;
 	uint32_t file, id;
@@ -444,7 +444,7 @@ static struct error *write_image(struct writer *w, uint32_t i)
 
 static struct error *write_mappings(struct writer *w)
 {
-	const struct profile *p = w->x->profile;
+	const struct profile *p = w->x->rows->names;
 	const char *exe = profile_meta(p)->exe;
 	Pprof__Mapping mapping = PPROF__MAPPING__INIT;
 	uint32_t file;
@@ -501,7 +501,7 @@ static struct error *write_health(struct writer *w, struct buf *line)
 
 static struct error *write_comments(struct writer *w)
 {
-	const struct profile_meta *m = profile_meta(w->x->profile);
+	const struct profile_meta *m = profile_meta(w->x->rows->names);
 	_cleanup_(buf_deinit) struct buf line;
 	struct error *err;
 

@@ -5,9 +5,10 @@
  * label set from one look to the next. An observation that changes nothing extends the interval;
  * a goroutine that is not mentioned keeps its interval, so an unchanged one costs nothing. Wall
  * time is interval length; on-CPU time is credited apart. Tables of strings, frames, stacks and
- * label sets outlive windows.
+ * label sets outlive windows, but not a run: what is not in use any more goes with its epoch.
  *
- * Knows no process, no Go, no format. Not thread safe.
+ * Knows no process, no Go, no format. A store belongs to one thread. A closed window belongs to whoever
+ * was given it, and may be used and freed in another thread while the store goes on, or is no more.
  */
 #ifndef GOPROF_PROFILE_PROFILE_H
 #define GOPROF_PROFILE_PROFILE_H
@@ -21,7 +22,7 @@
 
 /* ---- tables ---- */
 
-/* Ids are indices into the tables of one epoch (0 until eviction exists). Id 0 of strings is "". */
+/* Ids are indices into the tables of one epoch (profile_begin_epoch). Id 0 of strings is "". */
 typedef uint32_t profile_id;
 
 enum profile_frame_flag {	/* the same bits as enum frame_flag of symbol.h */
@@ -105,6 +106,10 @@ struct profile_ref {
 
 /* ---- the store ---- */
 
+/*
+ * A store. A const one is for looking up: of windows it is what they know of it, its tables and meta as they
+ * were when the window was closed.
+ */
 struct profile;
 
 enum profile_mode { PROFILE_WALL, PROFILE_CPU };
@@ -128,6 +133,15 @@ struct profile_meta {
 struct error *profile_create(const struct clock *clock, const struct profile_meta *meta,
 			     struct profile **ret);
 void profile_destroy(struct profile *p);
+
+/* When a store has enough. There are usual ones; tests set small ones, right after profile_create. */
+struct profile_limits {
+	size_t table_bytes;		/* at a window's end: the next epoch begins (more where more is in use) */
+	size_t window_table_bytes;	/* at any time: the window is full */
+	uint32_t window_intervals;	/* likewise; at least two for each goroutine */
+};
+
+void profile_set_limits(struct profile *p, const struct profile_limits *limits);
 const struct profile_meta *profile_meta(const struct profile *p);
 /* The target became another program (exec), or its version was learnt late. */
 struct error *profile_set_meta(struct profile *p, const struct profile_meta *meta);
@@ -143,17 +157,17 @@ struct error *profile_labels(struct profile *p, const struct profile_label *v, u
 /* An image. Of several of one name the first is kept. */
 struct error *profile_image(struct profile *p, const struct profile_image *image);
 
-/* Looking up; ids come from this store. Borrowed, valid as long as the store. */
+/* Looking up; ids come from this store, in this epoch. Borrowed, valid as long as the epoch, or the window. */
 const char *profile_string_get(const struct profile *p, profile_id id);
 const struct profile_frame *profile_frame_get(const struct profile *p, profile_id id);
 struct profile_stack profile_stack_get(const struct profile *p, profile_id id);
 struct profile_labels profile_labels_get(const struct profile *p, profile_id id);
-/* How many there are: ids are 0 .. n-1. */
+/* How many there are: ids are 0 .. n-1. Those of a window's were there when it was closed. */
 uint32_t profile_string_count(const struct profile *p);
 uint32_t profile_frame_count(const struct profile *p);
 uint32_t profile_stack_count(const struct profile *p);
 uint32_t profile_labels_count(const struct profile *p);
-/* In the order in which they were told; borrowed until the next profile_image. NULL: no such one. */
+/* In the order in which they were told. NULL: no such one. */
 uint32_t profile_image_count(const struct profile *p);
 const struct profile_image *profile_image_get(const struct profile *p, uint32_t i);
 /* The image of a frame's C code, as an index; profile_image_count(p) when it has none. */
@@ -164,9 +178,13 @@ uint32_t profile_image_of(const struct profile *p, profile_id frame);
  * gone: then it comes back as itself (equal facts) or as another track with the same key.
  */
 struct error *profile_track(struct profile *p, const struct profile_track_info *info);
-/* False again once the key is gone. Borrowed until the next call that tracks or closes. */
+/* False again once the key is gone. */
 bool profile_has_track(const struct profile *p, uint64_t key);
-const struct profile_track_info *profile_track_get(const struct profile *p, uint64_t key);
+/* Also of one that is gone, until its window is closed. */
+bool profile_track_get(const struct profile *p, uint64_t key, struct profile_track_info *ret);
+
+/* Places for tracks, in use or free. */
+uint32_t profile_track_count(const struct profile *p);
 
 /* A tick begins. Opens the first window when there is none. */
 struct error *profile_tick(struct profile *p, uint64_t t_mono);
@@ -213,17 +231,15 @@ enum interval_flag { INTERVAL_ONCPU = 1 };
 
 struct interval {
 	profile_id stack, state, labels;
-	uint32_t flags;
+	uint32_t flags : 8, weight : 24;
 	uint32_t first_tick, end_tick;	/* ticks [first, end) of the window, indices into ticks[] */
 	uint64_t t_start, t_end;	/* CLOCK_MONOTONIC; t_end == t_start of the next one of the track */
-	uint64_t t_before, t_after;	/* bracket of the first look */
 	uint64_t cpu_ns;
-	uint32_t weight;
 };
 
 struct window_track {
 	struct profile_track_info info;
-	struct interval *v;		/* ordered by time; gaps are time in which it did not exist */
+	const struct interval *v;	/* ordered by time; gaps are time in which it did not exist */
 	uint32_t n;
 	uint64_t cpu_ns;		/* sum over its intervals */
 };
@@ -236,14 +252,51 @@ struct window {
 	uint32_t n_ticks;
 	struct window_track *tracks;
 	uint32_t n_tracks;
+	uint64_t goroutines;		/* that were looked at since the store was made */
 	uint64_t cpu_unseen_ns, cpu_ended_ns;
 	uint64_t health[HEALTH_COUNT];
-	/* The tables its ids point into, and the meta. Borrowed; outlives the window. */
+	/* The tables its ids point into, and the meta; its own, for looking up alone. */
 	const struct profile *profile;
 };
 
+/* ---- epochs ---- */
+
+/*
+ * Carries ids from one store's tables into another's: equal content, the id that it has there. What was
+ * carried once is remembered. Both are borrowed until profile_carry_free.
+ */
+struct profile_carry;
+
+struct error *profile_carry_create(const struct profile *from, struct profile *to, struct profile_carry **ret);
+void profile_carry_free(struct profile_carry *c);
+/* In place. */
+struct error *profile_carry_string(struct profile_carry *c, profile_id *id);
+struct error *profile_carry_stack(struct profile_carry *c, profile_id *id);
+struct error *profile_carry_labels(struct profile_carry *c, profile_id *id);
+/* All images; of several of one name the first is kept. */
+struct error *profile_carry_images(struct profile_carry *c);
+
+uint32_t profile_epoch(const struct profile *p);
+size_t profile_table_bytes(const struct profile *p);
+/* Is it time for a new epoch? */
+bool profile_epoch_over(const struct profile *p);
+/*
+ * Takes a part of the work of profile_begin_epoch beforehand: that of so many tracks. Steps make it small
+ * when they have gone through all of them (profile_track_count) before the window is closed.
+ */
+struct error *profile_prepare_epoch(struct profile *p, uint32_t tracks);
+/*
+ * Between two windows (ERROR_INTERNAL while one is open): new tables, with what open tracks need and nothing
+ * else. Whoever else keeps ids carries them by *ret, and frees it; ids that are not carried must be
+ * forgotten. The old tables go with the last window that points into them, or with *ret. After any other
+ * error the store is good for nothing but to be destroyed.
+ */
+struct error *profile_begin_epoch(struct profile *p, struct profile_carry **ret);
+
 /* Time since the open window began; 0 when none is open. */
 uint64_t profile_window_age(const struct profile *p, uint64_t now);
+/* It holds as much as a window may (struct profile_limits): it should be closed before it is due. */
+bool profile_window_full(const struct profile *p);
 /*
  * Ends the open window at t_end (or at its last look, if that is later) and gives it to the caller,
  * who frees it with window_free. Open intervals end here and go on in the next window, which begins
@@ -251,6 +304,16 @@ uint64_t profile_window_age(const struct profile *p, uint64_t now);
  */
 struct error *profile_close_window(struct profile *p, uint64_t t_end, struct window **ret);
 void window_free(struct window *w);
+/*
+ * The same in two steps, for two threads: a window is detached in microseconds, however large it is, and
+ * laid out by its consumer, which takes as long as it takes. closed_window_lay_out frees `c` in any case,
+ * closed_window_free does so without looking at it (NULL is fine).
+ */
+struct closed_window;
+struct error *profile_detach_window(struct profile *p, uint64_t t_end, struct closed_window **ret);
+uint32_t closed_window_ticks(const struct closed_window *c);
+struct error *closed_window_lay_out(struct closed_window *c, struct window **ret);
+void closed_window_free(struct closed_window *c);
 /*
  * What was seen after t counts as seen at t: goprof was stopped in the middle of a tick, at t or soon
  * after. Only the newest looks may be that late.

@@ -1,98 +1,254 @@
 /*
  * profile_impl.h: what the files of lib/profile share. Nobody outside includes it.
  *
- * One log holds the intervals of the open window in the order in which they began; a track (a
- * goroutine, or a thread without one) knows its latest. What a track looks like now stands in the
- * track itself, so that a look that changes nothing touches two cache lines and no allocator.
+ * Who touches what. The sampling thread owns the store; a consumer owns the windows it was given. What
+ * both need never changes once it can be seen by the other:
+ *
+ *	tables		only grow, and nothing in them moves; a window has a copy of their heads, as they were when
+ *			it was closed (struct tables), and a reference to their memory (struct epoch)
+ *	tracks		stand in blocks; a window has references to all blocks of its time, and the store copies a
+ *			block before it writes to one that somebody else still reads
+ *	the log		of a window's intervals goes over to it as a whole
  */
 #ifndef GOPROF_PROFILE_PROFILE_IMPL_H
 #define GOPROF_PROFILE_PROFILE_IMPL_H
+
+#include <stdatomic.h>
 
 #include "base/array.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "profile/profile.h"
 
-/* ---- tables.c ---- */
+/* ---- tables.c: the tables of one epoch ---- */
 
-struct intern_key {
-	const void *data;	/* in the arena; a NUL stands behind it */
+enum table_id { TABLE_STRINGS, TABLE_FRAMES, TABLE_STACKS, TABLE_LABELS, TABLE_ORIGINS, TABLE_COUNT };
+
+struct table_row {
+	const void *data;	/* in the epoch's arena; a NUL stands behind it */
 	uint32_t len;
 };
 
-/* Byte strings that get equal ids when they are equal. */
-struct intern {
-	struct mapb map;
-	struct arena *arena;	/* borrowed */
-	struct intern_key *v;
-	uint32_t n, cap;
+enum {
+	TABLE_PART_FIRST = 64,	/* rows of the first part; each further one doubles the table */
+	TABLE_PARTS = 27,	/* enough for 2^32 rows */
 };
 
+/* Byte strings with numbers. Rows stand in parts that never move. */
+struct table {
+	struct table_row *parts[TABLE_PARTS];
+	uint32_t n;
+};
+
+/* All that a look-up needs. A copy stays as it is while the tables go on. */
 struct tables {
+	struct table v[TABLE_COUNT];
+	const struct profile_image *images;	/* in the arena */
+	uint32_t n_images;
+};
+
+/* The memory of the tables. It lives as long as the store or a window points into it. */
+struct epoch {
+	_Atomic uint32_t refs;
+	uint32_t number;
 	struct arena arena;
-	struct intern strings, frames, stacks, labels;
-	struct profile_image *images;
-	uint32_t n_images, cap_images;
-	uint32_t *scratch;	/* keys are put together here */
+	struct tables tables;
+	struct mapb maps[TABLE_COUNT];	/* content -> row; for the store alone */
+	uint32_t cap_images;
+	size_t part_bytes;		/* of all parts */
+	uint32_t *scratch;		/* keys are put together here */
 	size_t scratch_cap;
 };
 
-struct error *tables_init(struct tables *t);
-void tables_deinit(struct tables *t);
+struct error *epoch_create(uint32_t number, struct epoch **ret);
+struct epoch *epoch_ref(struct epoch *e);
+/* The last one frees it. NULL is fine. From any thread. */
+void epoch_unref(struct epoch *e);
+size_t epoch_bytes(const struct epoch *e);
+/* A copy whose strings live as long as the epoch. */
+struct error *epoch_copy_meta(struct epoch *e, const struct profile_meta *meta, struct profile_meta *ret);
 
-/* ---- store.c, window.c ---- */
+const struct table_row *table_row(const struct table *t, uint32_t i);
+/* Equal content gets the equal number. */
+struct error *epoch_intern(struct epoch *e, enum table_id table, const void *data, size_t len, profile_id *ret);
+
+/* What a track is told to be; tracks of one kind share it. */
+struct origin {
+	profile_id entry, entry_file, created_by;
+	uint32_t entry_line;
+	uint32_t system;
+};
+
+struct error *origin_intern(struct profile *p, const struct profile_track_info *info, profile_id *ret);
+const struct origin *origin_get(const struct tables *t, profile_id id);
+
+/* ---- tracks.c ---- */
 
 enum { NONE = UINT32_MAX };
 
 enum track_flag {
 	TRACK_OPEN = 1,		/* its latest interval goes on */
-	TRACK_GONE = 2,		/* it has ended; its slot is freed when the window closes */
-	TRACK_FREE = 4,		/* an unused slot; `last` is the next free one */
+	TRACK_GONE = 2,		/* it has ended: the slot is free when the window has been closed */
+	TRACK_LISTED = 4,	/* its slot is in `gone` or `free`; it may be alive again all the same */
 };
 
+enum { TRACK_WEIGHT_MAX = (1 << 15) - 1 };
+
+/* What a goroutine (or a thread without one) looks like now. Millions of them: see that it stays small. */
 struct track {
-	profile_id stack, state, labels;
-	uint32_t weight, oncpu;	/* of the latest interval */
-	uint32_t last;		/* latest interval in the log, or NONE in this window */
-	uint32_t flags;		/* enum track_flag */
+	uint64_t key, parent;
+	/* Its latest interval in the log, counted through all windows; 0: it never had one. */
+	uint64_t last : 40, weight : 15, oncpu : 1, flags : 8;
+	profile_id origin, stack, state, labels;
 };
+_Static_assert(sizeof(struct track) == 40, "a track has grown");
+
+enum { BLOCK_TRACKS = 128 };	/* 5 KiB: what a look copies when it is the first one of a block */
+
+struct track_block {
+	_Atomic uint32_t refs;
+	struct track v[BLOCK_TRACKS];
+};
+
+/* Slots. */
+struct slots {
+	uint32_t *v;
+	uint32_t n, cap;
+};
+
+struct tracks {
+	struct track_block **blocks;
+	bool *shared;			/* of each block: a window may have it, too */
+	uint32_t n_blocks, cap_blocks, cap_shared;
+	uint32_t n;			/* slots in use or free again */
+	struct mapi by_key;		/* key -> slot; also of tracks that are gone, until the slot is used again */
+	struct slots gone;		/* ended in the open window */
+	struct slots free;		/* ended in an earlier one */
+};
+
+void tracks_init(struct tracks *ts);
+void tracks_deinit(struct tracks *ts);
+/* In use: not counting those that have ended. */
+static inline uint32_t tracks_alive(const struct tracks *ts)
+{
+	return ts->n - ts->gone.n - ts->free.n;
+}
+static inline const struct track *track_at(const struct tracks *ts, uint32_t slot)
+{
+	return &ts->blocks[slot / BLOCK_TRACKS]->v[slot % BLOCK_TRACKS];
+}
+void track_info(const struct tables *tables, const struct track *t, struct profile_track_info *ret);
+/* To be written to. NULL: memory is short. */
+struct track *track_change(struct tracks *ts, uint32_t slot);
+/* A slot for a new track of this key. `base`: as window_base. */
+struct error *track_new(struct tracks *ts, uint64_t key, uint64_t base, uint32_t *ret);
+/* It has ended: its slot will be free. */
+void track_list_gone(struct tracks *ts, uint32_t slot, struct track *t);
+/* The slots of tracks that ended in the window that was just closed may be used again. */
+struct error *tracks_free_gone(struct tracks *ts);
+/* References to all blocks as they are. */
+struct error *tracks_share(struct tracks *ts, struct track_block ***ret);
+void track_block_unref(struct track_block *b);
+
+/* ---- log.c: intervals of a window in the order in which they began ---- */
 
 struct log_entry {
-	struct interval interval;
+	uint64_t t_start, t_end, cpu_ns;
+	uint64_t first_tick : 24, end_tick : 24, weight : 15, oncpu : 1;
+	profile_id stack, state, labels;
 	uint32_t track;
 };
+_Static_assert(sizeof(struct log_entry) == 48, "an entry of the log has grown");
+
+enum { LOG_PART = 4096 };
+
+struct log {
+	struct log_entry **parts;
+	uint32_t n_parts, cap_parts;
+	uint32_t n;
+};
+
+static inline struct log_entry *log_at(const struct log *l, uint32_t i)
+{
+	return &l->parts[i / LOG_PART][i % LOG_PART];
+}
+/* Room for one more at the end. NULL: memory is short. */
+struct log_entry *log_add(struct log *l);
+void log_deinit(struct log *l);
+
+/* ---- store.c, window.c ---- */
 
 struct open_window {
 	bool open;
 	uint32_t number;		/* of the open one, or of the last one */
-	struct clock_anchor start;
+	struct clock_anchor start;	/* where none is open: of the next one, as far as it is known */
 	uint64_t latest;		/* no tick and no look of this window is later */
 	uint64_t *ticks;
 	uint32_t n_ticks, cap_ticks;
-	struct log_entry *log;
-	uint32_t n_log, cap_log;
+	struct log log;
+	uint64_t base;			/* the count of its first interval; from 1 */
 	uint64_t cpu_unseen_ns, cpu_ended_ns;
 	uint64_t health[HEALTH_COUNT];
 };
 
+/*
+ * A store, or what a window knows of one: then only `tables`, `epoch` and `meta` are set, and nothing but
+ * looking up is possible.
+ */
 struct profile {
+	const struct tables *tables;	/* of `epoch`, or a window's copy */
+	struct epoch *epoch;		/* referenced */
+	struct profile_meta meta;	/* strings in the epoch's arena */
 	const struct clock *clock;	/* borrowed */
-	struct profile_meta meta;	/* strings in the arena */
-	struct tables tables;
-	struct map64 by_key;		/* key -> slot in tracks and infos */
-	struct track *tracks;
-	struct profile_track_info *infos;
-	uint32_t n_tracks, cap_tracks, cap_infos;
-	uint32_t free_track;		/* first free slot, or NONE */
+	struct profile_limits limits;
+	size_t tables_most;		/* bytes of tables at which the next epoch begins */
+	struct next_epoch *next;	/* NULL: none is being prepared */
+	struct tracks tracks;
+	uint64_t goroutines;		/* that were ever looked at */
 	struct open_window win;
 	bool had_window;
 	struct clock_anchor last_end;	/* of the window closed last, if had_window */
 };
+
+/* ---- epoch.c ---- */
+
+/* The tables of the next epoch, while they are filled. */
+struct next_epoch {
+	struct profile names;
+	struct profile_carry *carry;	/* from the store's tables to these */
+	uint32_t slot;			/* tracks before it have been noted */
+};
+
+void next_epoch_free(struct next_epoch *next);	/* NULL is fine */
+/* What the track looks like now will be needed there. */
+struct error *next_epoch_note(struct next_epoch *next, const struct track *t);
 
 /* The tick that is going on, as an index; 0 before the first one of a window. */
 static inline uint32_t window_tick_now(const struct open_window *w)
 {
 	return w->n_ticks ? w->n_ticks - 1 : 0;
 }
+
+/* Has the track an interval in the open window's log? Without one an open track goes on from its start. */
+static inline bool track_is_logged(const struct open_window *w, const struct track *t)
+{
+	return t->last >= w->base;
+}
+
+static inline struct log_entry *track_entry(const struct open_window *w, const struct track *t)
+{
+	return log_at(&w->log, (uint32_t)(t->last - w->base));
+}
+
+/* What layout.c makes a window of. */
+struct closed_window {
+	struct window window;		/* without its tracks */
+	struct tables tables;		/* as they were */
+	struct profile names;		/* window.profile */
+	struct log log;
+	uint64_t base;
+	struct track_block **blocks;
+	uint32_t n_blocks, n_tracks;
+};
 
 #endif

@@ -3,6 +3,9 @@
  * a hash look-up and a comparison; one that does ends an interval and begins the next at the same
  * instant. It knows no process and no format.
  *
+ * What a track looks like now stands in the track. Its interval comes into the log with the first look in
+ * a window; one that is open and was not looked at since the window began costs that window nothing.
+ *
  * A goid is never given twice by one Go runtime, but exec and threads bring keys back: a key that
  * was gone may come again, as itself (same facts: the track goes on after a gap) or as another.
  */
@@ -11,36 +14,26 @@
 
 #include "profile/profile_impl.h"
 
+/*
+ * What a program has that runs for hours: some thousand stacks, some hundred label sets and all that names
+ * them are less than 2 MiB. Twice that is a program that makes new labels all the time, and most of them are
+ * of the past.
+ *
+ * A window of that many intervals takes 24 MiB here and as much again at its consumer. 175 goroutines that
+ * change at every tick fill it in its 29.5 s; where more happens it is shorter. As many label sets, each seen
+ * at two ticks, take 24 MiB of tables.
+ */
+static const struct profile_limits usual_limits = {
+	.table_bytes = 4 << 20,
+	.window_table_bytes = 24 << 20,
+	.window_intervals = 1 << 19,
+};
+
 /* ---- meta ---- */
-
-struct meta_string {
-	size_t offset;
-};
-
-#define META(field) { offsetof(struct profile_meta, field) }
-static const struct meta_string meta_strings[] = {
-	META(program), META(exe), META(command), META(go_version), META(main_module),
-	META(main_path), META(release), META(environment), META(server_name), META(os_name),
-	META(os_version), META(arch), META(goprof_version), META(looks), META(restricted),
-};
-#undef META
 
 struct error *profile_set_meta(struct profile *p, const struct profile_meta *meta)
 {
-	struct profile_meta copy = *meta;
-
-	for (size_t i = 0; i < sizeof(meta_strings) / sizeof(meta_strings[0]); i++) {
-		const char **field = (const char **)((char *)&copy + meta_strings[i].offset);
-
-		if (!*field)
-			continue;
-		/* The old ones stay: a window that is being written may still read them. */
-		*field = arena_strndup(&p->tables.arena, *field, strlen(*field));
-		if (!*field)
-			return &err_nomem;
-	}
-	p->meta = copy;
-	return NULL;
+	return epoch_copy_meta(p->epoch, meta, &p->meta);
 }
 
 const struct profile_meta *profile_meta(const struct profile *p)
@@ -58,19 +51,18 @@ struct error *profile_create(const struct clock *clock, const struct profile_met
 
 	if (!p)
 		return &err_nomem;
-	err = tables_init(&p->tables);
-	if (err) {
-		free(p);
-		return err;
-	}
-	p->clock = clock;
-	p->free_track = NONE;
-	map64_init(&p->by_key);
-	err = profile_set_meta(p, meta);
+	tracks_init(&p->tracks);
+	p->win.base = 1;
+	err = epoch_create(0, &p->epoch);
+	if (!err)
+		err = profile_set_meta(p, meta);
 	if (err) {
 		profile_destroy(p);
 		return err;
 	}
+	p->tables = &p->epoch->tables;
+	p->clock = clock;
+	profile_set_limits(p, &usual_limits);
 	*ret = p;
 	return NULL;
 }
@@ -79,82 +71,79 @@ void profile_destroy(struct profile *p)
 {
 	if (!p)
 		return;
-	tables_deinit(&p->tables);
-	map64_deinit(&p->by_key);
-	free(p->tracks);
-	free(p->infos);
+	next_epoch_free(p->next);
+	epoch_unref(p->epoch);
+	tracks_deinit(&p->tracks);
+	log_deinit(&p->win.log);
 	free(p->win.ticks);
-	free(p->win.log);
 	free(p);
+}
+
+void profile_set_limits(struct profile *p, const struct profile_limits *limits)
+{
+	p->limits = *limits;
+	p->tables_most = limits->table_bytes;
 }
 
 /* ---- tracks ---- */
 
-static bool info_equal(const struct profile_track_info *a, const struct profile_track_info *b)
+/* The slot of a key that is there, or was in this window. */
+static uint32_t slot_of(const struct profile *p, uint64_t key)
 {
-	return a->key == b->key && a->entry == b->entry && a->entry_file == b->entry_file &&
-	       a->entry_line == b->entry_line && a->created_by == b->created_by &&
-	       a->parent == b->parent && a->system == b->system;
-}
+	uint32_t slot = mapi_get(&p->tracks.by_key, key);
+	const struct track *t;
 
-static struct error *slot_new(struct profile *p, uint32_t *ret)
-{
-	struct error *err;
-
-	if (p->free_track != NONE) {
-		*ret = p->free_track;
-		return NULL;
-	}
-	err = array_reserve(&p->tracks, &p->cap_tracks, p->n_tracks + 1, sizeof(*p->tracks));
-	if (!err)
-		err = array_reserve(&p->infos, &p->cap_infos, p->n_tracks + 1, sizeof(*p->infos));
-	if (err)
-		return err;
-	*ret = p->n_tracks;
-	return NULL;
+	if (slot == MAP_NONE)
+		return NONE;
+	t = track_at(&p->tracks, slot);
+	return t->flags & TRACK_GONE && !track_is_logged(&p->win, t) ? NONE : slot;
 }
 
 struct error *profile_track(struct profile *p, const struct profile_track_info *info)
 {
-	uint32_t slot = map64_get(&p->by_key, info->key);
+	uint32_t slot = slot_of(p, info->key);
+	profile_id origin;
 	struct error *err;
+	struct track *t;
 
-	if (slot != MAP_NONE) {
-		struct track *t = &p->tracks[slot];
-
-		if (!(t->flags & TRACK_GONE))
-			return NULL;
-		if (info_equal(&p->infos[slot], info)) {
-			t->flags &= ~(uint32_t)TRACK_GONE;
-			return NULL;
-		}
-	}
-	err = slot_new(p, &slot);
-	if (!err)
-		err = map64_put(&p->by_key, info->key, slot);
+	if (slot != NONE && !(track_at(&p->tracks, slot)->flags & TRACK_GONE))
+		return NULL;
+	err = origin_intern(p, info, &origin);
 	if (err)
 		return err;
-	if (slot == p->n_tracks)
-		p->n_tracks++;
-	else
-		p->free_track = p->tracks[slot].last;
-	p->tracks[slot] = (struct track){ .last = NONE };
-	p->infos[slot] = *info;
+	if (slot == NONE || track_at(&p->tracks, slot)->origin != origin ||
+	    track_at(&p->tracks, slot)->parent != info->parent)
+		err = track_new(&p->tracks, info->key, p->win.base, &slot);
+	if (err)
+		return err;
+	t = track_change(&p->tracks, slot);
+	if (!t)
+		return &err_nomem;
+	t->flags &= ~(unsigned int)TRACK_GONE;
+	t->origin = origin;
+	t->parent = info->parent;
 	return NULL;
 }
 
 bool profile_has_track(const struct profile *p, uint64_t key)
 {
-	uint32_t slot = map64_get(&p->by_key, key);
+	uint32_t slot = slot_of(p, key);
 
-	return slot != MAP_NONE && !(p->tracks[slot].flags & TRACK_GONE);
+	return slot != NONE && !(track_at(&p->tracks, slot)->flags & TRACK_GONE);
 }
 
-const struct profile_track_info *profile_track_get(const struct profile *p, uint64_t key)
+bool profile_track_get(const struct profile *p, uint64_t key, struct profile_track_info *ret)
 {
-	uint32_t slot = map64_get(&p->by_key, key);
+	uint32_t slot = slot_of(p, key);
 
-	return slot == MAP_NONE ? NULL : &p->infos[slot];
+	if (slot != NONE)
+		track_info(p->tables, track_at(&p->tracks, slot), ret);
+	return slot != NONE;
+}
+
+uint32_t profile_track_count(const struct profile *p)
+{
+	return p->tracks.n;
 }
 
 /* ---- looks ---- */
@@ -164,95 +153,146 @@ static uint64_t start_of(const struct open_window *w, const struct track *t, uin
 {
 	uint64_t floor = w->start.mono;
 
-	if (t->last != NONE) {
-		const struct interval *iv = &w->log[t->last].interval;
+	if (track_is_logged(w, t)) {
+		const struct log_entry *e = track_entry(w, t);
 
-		floor = t->flags & TRACK_OPEN ? iv->t_start : iv->t_end;
+		floor = t->flags & TRACK_OPEN ? e->t_start : e->t_end;
 	}
 	return t_look > floor ? t_look : floor;
 }
 
-static void end_latest(struct open_window *w, struct track *t, uint64_t at)
+/* A new interval of what the track looks like now. */
+static struct error *log_interval(struct open_window *w, uint32_t slot, struct track *t, uint64_t start,
+				  uint32_t first_tick)
 {
-	struct interval *iv = &w->log[t->last].interval;
+	struct log_entry *e = log_add(&w->log);
 
-	iv->t_end = at > iv->t_start ? at : iv->t_start;
-	iv->end_tick = window_tick_now(w);
-	if (iv->end_tick < iv->first_tick)
-		iv->end_tick = iv->first_tick;
-	t->flags &= ~(uint32_t)TRACK_OPEN;
+	if (!e)
+		return &err_nomem;
+	*e = (struct log_entry){
+		.t_start = start, .t_end = start, .first_tick = first_tick, .end_tick = first_tick,
+		.weight = t->weight, .oncpu = t->oncpu, .stack = t->stack, .state = t->state,
+		.labels = t->labels, .track = slot,
+	};
+	t->last = w->base + w->log.n - 1;
+	return NULL;
 }
 
-static struct error *change(struct profile *p, uint32_t slot, const struct profile_observation *o)
+/* One that goes on from the window's start gets its interval in this window. */
+static struct error *log_open(struct open_window *w, uint32_t slot, struct track *t)
+{
+	return track_is_logged(w, t) ? NULL : log_interval(w, slot, t, w->start.mono, 0);
+}
+
+static void end_latest(struct open_window *w, struct track *t, uint64_t at)
+{
+	struct log_entry *e = track_entry(w, t);
+
+	e->t_end = at > e->t_start ? at : e->t_start;
+	e->end_tick = window_tick_now(w);
+	if (e->end_tick < e->first_tick)
+		e->end_tick = e->first_tick;
+	t->flags &= ~(unsigned int)TRACK_OPEN;
+}
+
+static void look_like(struct track *t, const struct profile_observation *o)
+{
+	t->stack = o->stack;
+	t->state = o->state;
+	t->labels = o->labels;
+	t->weight = o->weight < TRACK_WEIGHT_MAX ? o->weight : TRACK_WEIGHT_MAX;
+	t->oncpu = o->oncpu;
+}
+
+static struct error *change(struct profile *p, uint32_t slot, struct track *t, const struct profile_observation *o)
 {
 	struct open_window *w = &p->win;
-	struct track *t = &p->tracks[slot];
-	uint64_t start = start_of(w, t, o->t_before);
-	struct error *err = array_reserve(&w->log, &w->cap_log, w->n_log + 1, sizeof(*w->log));
+	struct error *err = NULL;
+	uint64_t start;
 
+	if (t->flags & TRACK_OPEN)
+		err = log_open(w, slot, t);
 	if (err)
 		return err;
+	start = start_of(w, t, o->t_before);
 	if (t->flags & TRACK_OPEN)
 		end_latest(w, t, start);
-	w->log[w->n_log] = (struct log_entry){
-		.interval = {
-			.stack = o->stack, .state = o->state, .labels = o->labels,
-			.flags = o->oncpu ? INTERVAL_ONCPU : 0,
-			.first_tick = window_tick_now(w), .end_tick = window_tick_now(w),
-			.t_start = start, .t_end = start,
-			.t_before = o->t_before, .t_after = o->t_after,
-			.weight = o->weight,
-		},
-		.track = slot,
-	};
-	*t = (struct track){ o->stack, o->state, o->labels, o->weight, o->oncpu, w->n_log++, TRACK_OPEN };
+	p->goroutines += !t->last && t->key < PROFILE_THREAD_KEY;
+	look_like(t, o);
+	err = log_interval(w, slot, t, start, window_tick_now(w));
+	if (err)
+		return err;
+	t->flags = (t->flags | TRACK_OPEN) & ~(unsigned int)TRACK_GONE;
 	if (start > w->latest)
 		w->latest = start;
-	return NULL;
+	return p->next ? next_epoch_note(p->next, t) : NULL;
 }
 
 static bool unchanged(const struct track *t, const struct profile_observation *o)
 {
 	return t->flags & TRACK_OPEN && t->stack == o->stack && t->state == o->state &&
-	       t->labels == o->labels && t->oncpu == o->oncpu && t->weight == o->weight;
+	       t->labels == o->labels && t->oncpu == o->oncpu &&
+	       t->weight == (o->weight < TRACK_WEIGHT_MAX ? o->weight : TRACK_WEIGHT_MAX);
 }
 
 struct error *profile_observe(struct profile *p, const struct profile_observation *o,
 			      struct profile_ref *ret)
 {
-	uint32_t slot = map64_get(&p->by_key, o->key);
+	uint32_t slot = slot_of(p, o->key);
+	const struct track *now = slot == NONE ? NULL : track_at(&p->tracks, slot);
+	struct error *err = NULL;
 
-	if (slot == MAP_NONE || !p->win.open)
+	if (!now || !p->win.open)
 		return &err_notfound;
-	if (!unchanged(&p->tracks[slot], o)) {
-		struct error *err = change(p, slot, o);
+	if (!unchanged(now, o) || !track_is_logged(&p->win, now)) {
+		struct track *t = track_change(&p->tracks, slot);
 
-		if (err)
-			return err;
+		if (!t)
+			return &err_nomem;
+		err = unchanged(t, o) ? log_open(&p->win, slot, t) : change(p, slot, t, o);
+		now = t;
 	}
-	*ret = (struct profile_ref){ p->win.number, slot, p->tracks[slot].last };
+	if (err)
+		return err;
+	*ret = (struct profile_ref){ p->win.number, slot, (uint32_t)(now->last - p->win.base) };
 	return NULL;
 }
 
-void profile_gone(struct profile *p, uint64_t key, uint64_t t)
+/* An interval that cannot be put down for want of memory is none; the next call will say so. */
+static void end_open(struct profile *p, uint32_t slot, struct track *t, uint64_t at)
 {
-	uint32_t slot = map64_get(&p->by_key, key);
+	struct error *err = log_open(&p->win, slot, t);
 
-	if (slot == MAP_NONE || p->tracks[slot].flags & TRACK_GONE)
+	if (err) {
+		t->flags &= ~(unsigned int)TRACK_OPEN;
 		return;
-	if (p->tracks[slot].flags & TRACK_OPEN) {
-		end_latest(&p->win, &p->tracks[slot], t);
-		if (t > p->win.latest)
-			p->win.latest = t;
 	}
-	p->tracks[slot].flags |= TRACK_GONE;
+	end_latest(&p->win, t, at);
+	if (at > p->win.latest)
+		p->win.latest = at;
+}
+
+void profile_gone(struct profile *p, uint64_t key, uint64_t at)
+{
+	uint32_t slot = slot_of(p, key);
+	struct track *t;
+
+	if (slot == NONE || track_at(&p->tracks, slot)->flags & TRACK_GONE)
+		return;
+	t = track_change(&p->tracks, slot);
+	if (!t)
+		return;
+	if (t->flags & TRACK_OPEN)
+		end_open(p, slot, t, at);
+	t->flags |= TRACK_GONE;
+	track_list_gone(&p->tracks, slot, t);
 }
 
 bool profile_credit(struct profile *p, struct profile_ref ref, uint64_t ns)
 {
-	if (!p->win.open || ref.window != p->win.number || ref.interval >= p->win.n_log)
+	if (!p->win.open || ref.window != p->win.number || ref.interval >= p->win.log.n)
 		return false;
-	p->win.log[ref.interval].interval.cpu_ns += ns;
+	log_at(&p->win.log, ref.interval)->cpu_ns += ns;
 	return true;
 }
 

@@ -1,9 +1,10 @@
 /*
- * tables.c: strings, frames, stacks and label sets, each held once. Equal content has the equal
- * id, so everything later compares and counts by number. Nothing is ever removed within an epoch:
- * windows that are still being written point in here.
+ * tables.c: strings, frames, stacks, label sets and origins of one epoch, each held once. Equal content
+ * has the equal id, so everything later compares and counts by number. Nothing is ever removed within an
+ * epoch, and nothing moves: windows that are still being written look things up here, in another thread.
+ * What was in use when an epoch ended is carried into the next one (epoch.c); the rest goes with it.
  *
- * All four are one kind of table over byte strings; a frame is its eight numbers, a stack its flags
+ * All five are one kind of table over byte strings; a frame is its eight numbers, a stack its flags
  * and frame ids, a label set its pairs ordered by the text of the key.
  */
 #include <stdlib.h>
@@ -11,62 +12,83 @@
 
 #include "profile/profile_impl.h"
 
-_Static_assert(sizeof(struct profile_frame) == 8 * sizeof(uint32_t), "frames are keys: no padding");
-_Static_assert(sizeof(struct profile_label) == 2 * sizeof(uint32_t), "labels are keys: no padding");
-
 /* ---- one table ---- */
+
+/* Part 0 holds rows [0, 64), part k rows [64 << (k - 1), 64 << k). */
+static uint32_t part_of(uint32_t i, uint32_t *first)
+{
+	uint32_t k = i < TABLE_PART_FIRST ? 0 : 32 - (uint32_t)__builtin_clz(i / TABLE_PART_FIRST);
+
+	*first = k ? (uint32_t)TABLE_PART_FIRST << (k - 1) : 0;
+	return k;
+}
+
+const struct table_row *table_row(const struct table *t, uint32_t i)
+{
+	uint32_t first, k = part_of(i, &first);
+
+	return &t->parts[k][i - first];
+}
 
 static const void *key_of(const void *ctx, uint32_t value, size_t *len)
 {
-	const struct intern *t = ctx;
+	const struct table_row *row = table_row(ctx, value);
 
-	*len = t->v[value].len;
-	return t->v[value].data;
+	*len = row->len;
+	return row->data;
 }
 
-static void intern_init(struct intern *t, struct arena *arena)
+static struct error *reserve_row(struct epoch *e, struct table *t)
 {
-	*t = (struct intern){ .arena = arena };
-	mapb_init(&t->map, key_of, t);
+	uint32_t first, k = part_of(t->n, &first);
+	size_t bytes = (k ? (size_t)first : TABLE_PART_FIRST) * sizeof(**t->parts);
+
+	if (t->n == UINT32_MAX)
+		return &err_nomem;
+	if (t->parts[k])
+		return NULL;
+	t->parts[k] = malloc(bytes);
+	if (!t->parts[k])
+		return &err_nomem;
+	e->part_bytes += bytes;
+	return NULL;
 }
 
-static void intern_deinit(struct intern *t)
+static struct error *append(struct epoch *e, enum table_id table, const void *data, size_t len)
 {
-	mapb_deinit(&t->map);
-	free(t->v);
-}
-
-static struct error *intern_append(struct intern *t, const void *data, size_t len)
-{
-	struct error *err = array_reserve(&t->v, &t->cap, t->n + 1, sizeof(*t->v));
+	struct table *t = &e->tables.v[table];
+	struct error *err = reserve_row(e, t);
+	uint32_t first, k = part_of(t->n, &first);
 	char *copy;
 
 	if (err)
 		return err;
-	copy = arena_alloc(t->arena, len + 1);
+	copy = arena_alloc(&e->arena, len + 1);
 	if (!copy)
 		return &err_nomem;
 	if (len)
 		memcpy(copy, data, len);
 	copy[len] = '\0';
-	t->v[t->n++] = (struct intern_key){ copy, (uint32_t)len };
+	t->parts[k][t->n - first] = (struct table_row){ copy, (uint32_t)len };
+	t->n++;
 	return NULL;
 }
 
-static struct error *intern(struct intern *t, const void *data, size_t len, profile_id *ret)
+struct error *epoch_intern(struct epoch *e, enum table_id table, const void *data, size_t len, profile_id *ret)
 {
+	struct table *t = &e->tables.v[table];
 	uint32_t id;
 	struct error *err;
 
 	if (len >= UINT32_MAX)
 		return &err_corrupt;
-	id = mapb_get(&t->map, data, len);
+	id = mapb_get(&e->maps[table], data, len);
 	if (id == MAP_NONE) {
 		id = t->n;
-		err = intern_append(t, data, len);
+		err = append(e, table, data, len);
 		if (err)
 			return err;
-		err = mapb_put(&t->map, t->v[id].data, len, id);
+		err = mapb_put(&e->maps[table], table_row(t, id)->data, len, id);
 		if (err) {
 			t->n--;
 			return err;
@@ -76,198 +98,106 @@ static struct error *intern(struct intern *t, const void *data, size_t len, prof
 	return NULL;
 }
 
-/* ---- the four together ---- */
+/* ---- all of them ---- */
 
-static struct error *reserve_ids(struct tables *t)
+static struct error *reserve_ids(struct epoch *e)
 {
 	const uint32_t no_flags = 0;
 	profile_id id;
-	struct error *err = intern(&t->strings, "", 0, &id);
+	struct error *err = epoch_intern(e, TABLE_STRINGS, "", 0, &id);
 
 	if (!err)
-		err = intern(&t->stacks, &no_flags, sizeof(no_flags), &id);
+		err = epoch_intern(e, TABLE_STACKS, &no_flags, sizeof(no_flags), &id);
 	if (!err)
-		err = intern(&t->labels, "", 0, &id);
+		err = epoch_intern(e, TABLE_LABELS, "", 0, &id);
 	/* Unknown labels have no content either, but must never be found as "none". */
 	if (!err)
-		err = intern_append(&t->labels, "", 0);
+		err = append(e, TABLE_LABELS, "", 0);
 	return err;
 }
 
-struct error *tables_init(struct tables *t)
+static void epoch_free(struct epoch *e)
 {
+	for (uint32_t i = 0; i < TABLE_COUNT; i++) {
+		mapb_deinit(&e->maps[i]);
+		for (uint32_t k = 0; k < TABLE_PARTS; k++)
+			free(e->tables.v[i].parts[k]);
+	}
+	arena_deinit(&e->arena);
+	free(e->scratch);
+	free(e);
+}
+
+struct error *epoch_create(uint32_t number, struct epoch **ret)
+{
+	struct epoch *e = calloc(1, sizeof(*e));
 	struct error *err;
 
-	*t = (struct tables){ 0 };
-	arena_init(&t->arena);
-	intern_init(&t->strings, &t->arena);
-	intern_init(&t->frames, &t->arena);
-	intern_init(&t->stacks, &t->arena);
-	intern_init(&t->labels, &t->arena);
-	err = reserve_ids(t);
-	if (err)
-		tables_deinit(t);
-	return err;
-}
-
-void tables_deinit(struct tables *t)
-{
-	intern_deinit(&t->strings);
-	intern_deinit(&t->frames);
-	intern_deinit(&t->stacks);
-	intern_deinit(&t->labels);
-	arena_deinit(&t->arena);
-	free(t->images);
-	free(t->scratch);
-}
-
-static struct error *scratch_reserve(struct tables *t, size_t words)
-{
-	uint32_t *grown;
-
-	if (words <= t->scratch_cap)
-		return NULL;
-	grown = reallocarray(t->scratch, words, sizeof(*grown));
-	if (!grown)
+	if (!e)
 		return &err_nomem;
-	t->scratch = grown;
-	t->scratch_cap = words;
+	atomic_init(&e->refs, 1);
+	e->number = number;
+	arena_init(&e->arena);
+	for (uint32_t i = 0; i < TABLE_COUNT; i++)
+		mapb_init(&e->maps[i], key_of, &e->tables.v[i]);
+	err = reserve_ids(e);
+	if (err) {
+		epoch_free(e);
+		return err;
+	}
+	*ret = e;
 	return NULL;
 }
 
-/* ---- putting in ---- */
-
-struct error *profile_string(struct profile *p, const char *s, size_t len, profile_id *ret)
+struct epoch *epoch_ref(struct epoch *e)
 {
-	return intern(&p->tables.strings, s, len, ret);
+	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+	return e;
 }
 
-static bool frame_is_sound(const struct tables *t, const struct profile_frame *f)
+void epoch_unref(struct epoch *e)
 {
-	uint32_t n = t->strings.n;
-
-	return f->function < n && f->module < n && f->name < n && f->file < n && f->abs_path < n;
+	if (e && atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1)
+		epoch_free(e);
 }
 
-struct error *profile_frame(struct profile *p, const struct profile_frame *f, profile_id *ret)
+size_t epoch_bytes(const struct epoch *e)
 {
-	if (!frame_is_sound(&p->tables, f))
-		return error_new(ERROR_INTERNAL, "a frame names a string that does not exist");
-	return intern(&p->tables.frames, f, sizeof(*f), ret);
+	size_t sum = sizeof(*e) + e->arena.used + e->part_bytes;
+
+	for (uint32_t i = 0; i < TABLE_COUNT; i++)
+		sum += mapb_bytes(&e->maps[i]);
+	return sum;
 }
 
-struct error *profile_stack(struct profile *p, const profile_id *frames, uint32_t n, uint32_t flags,
-			    profile_id *ret)
-{
-	struct tables *t = &p->tables;
-	struct error *err;
+/* ---- meta ---- */
 
-	if (!n) {
-		*ret = PROFILE_STACK_EMPTY;
-		return NULL;
+struct meta_string {
+	size_t offset;
+};
+
+#define META(field) { offsetof(struct profile_meta, field) }
+static const struct meta_string meta_strings[] = {
+	META(program), META(exe), META(command), META(go_version), META(main_module),
+	META(main_path), META(release), META(environment), META(server_name), META(os_name),
+	META(os_version), META(arch), META(goprof_version), META(looks), META(restricted),
+};
+#undef META
+
+struct error *epoch_copy_meta(struct epoch *e, const struct profile_meta *meta, struct profile_meta *ret)
+{
+	struct profile_meta copy = *meta;
+
+	for (size_t i = 0; i < sizeof(meta_strings) / sizeof(meta_strings[0]); i++) {
+		const char **field = (const char **)((char *)&copy + meta_strings[i].offset);
+
+		if (!*field)
+			continue;
+		/* The old ones stay: a window that is being written may still read them. */
+		*field = arena_strndup(&e->arena, *field, strlen(*field));
+		if (!*field)
+			return &err_nomem;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		if (frames[i] >= t->frames.n)
-			return error_new(ERROR_INTERNAL, "a stack names a frame that does not exist");
-	err = scratch_reserve(t, (size_t)n + 1);
-	if (err)
-		return err;
-	t->scratch[0] = flags;
-	memcpy(t->scratch + 1, frames, n * sizeof(*frames));
-	return intern(&t->stacks, t->scratch, ((size_t)n + 1) * sizeof(*t->scratch), ret);
-}
-
-/* Inserts `l` into v, ordered by the text of the key; the first one of a key stays. */
-static uint32_t label_insert(const struct profile *p, struct profile_label *v, uint32_t n,
-			     struct profile_label l)
-{
-	uint32_t at = n;
-
-	for (uint32_t i = 0; i < n; i++)
-		if (v[i].key == l.key)
-			return n;
-	while (at && strcmp(profile_string_get(p, v[at - 1].key), profile_string_get(p, l.key)) > 0)
-		at--;
-	memmove(v + at + 1, v + at, (n - at) * sizeof(*v));
-	v[at] = l;
-	return n + 1;
-}
-
-struct error *profile_labels(struct profile *p, const struct profile_label *v, uint32_t n,
-			     profile_id *ret)
-{
-	struct tables *t = &p->tables;
-	struct error *err = scratch_reserve(t, (size_t)n * 2);
-	struct profile_label *sorted;
-	uint32_t kept = 0;
-
-	if (err)
-		return err;
-	if (!n) {
-		*ret = PROFILE_LABELS_NONE;
-		return NULL;
-	}
-	sorted = (struct profile_label *)t->scratch;
-	for (uint32_t i = 0; i < n; i++) {
-		if (v[i].key >= t->strings.n || v[i].value >= t->strings.n)
-			return error_new(ERROR_INTERNAL, "a label names a string that does not exist");
-		kept = label_insert(p, sorted, kept, v[i]);
-	}
-	return intern(&t->labels, sorted, kept * sizeof(*sorted), ret);
-}
-
-/* ---- looking up ---- */
-
-const char *profile_string_get(const struct profile *p, profile_id id)
-{
-	return id < p->tables.strings.n ? p->tables.strings.v[id].data : "";
-}
-
-const struct profile_frame *profile_frame_get(const struct profile *p, profile_id id)
-{
-	static const struct profile_frame none;
-
-	return id < p->tables.frames.n ? p->tables.frames.v[id].data : &none;
-}
-
-struct profile_stack profile_stack_get(const struct profile *p, profile_id id)
-{
-	const struct intern_key *k;
-	const uint32_t *words;
-
-	if (id >= p->tables.stacks.n)
-		return (struct profile_stack){ 0 };
-	k = &p->tables.stacks.v[id];
-	words = k->data;
-	return (struct profile_stack){ words + 1, k->len / (uint32_t)sizeof(*words) - 1, words[0] };
-}
-
-struct profile_labels profile_labels_get(const struct profile *p, profile_id id)
-{
-	const struct intern_key *k;
-
-	if (id >= p->tables.labels.n)
-		return (struct profile_labels){ 0 };
-	k = &p->tables.labels.v[id];
-	return (struct profile_labels){ k->data, k->len / (uint32_t)sizeof(struct profile_label) };
-}
-
-uint32_t profile_string_count(const struct profile *p)
-{
-	return p->tables.strings.n;
-}
-
-uint32_t profile_frame_count(const struct profile *p)
-{
-	return p->tables.frames.n;
-}
-
-uint32_t profile_stack_count(const struct profile *p)
-{
-	return p->tables.stacks.n;
-}
-
-uint32_t profile_labels_count(const struct profile *p)
-{
-	return p->tables.labels.n;
+	*ret = copy;
+	return NULL;
 }

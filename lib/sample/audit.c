@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "sample/sample_impl.h"
 
-enum { PAIRS_MAX = 1 << 18 };
+enum { PAIRS_MAX = 1 << 16 };	/* 2 MiB */
 
 void audit_init(struct audit *a)
 {

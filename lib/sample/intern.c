@@ -28,8 +28,10 @@ struct label_set {
 };
 
 enum {
-	LABEL_SETS_MAX = 64 * 1024,	/* cached; then the cache starts anew */
-	STACKS_MAX = 1 << 20,
+	/* Cached; then each cache starts anew, what is hot comes back at once. */
+	LABEL_SETS_MAX = 64 * 1024,
+	STACKS_MAX = 64 * 1024,
+	PCS_MAX = 16 * 1024,		/* their names take most: 4 MiB */
 	FIRST_REASON = 64,		/* number of the first wait reason among states */
 };
 
@@ -111,6 +113,14 @@ static struct error *tell_images(struct intern *in)
 	return NULL;
 }
 
+static void forget_stacks(struct intern *in)
+{
+	map64_clear(&in->frames);
+	map64_clear(&in->stacks);
+	in->n_lists = 0;
+	arena_reset(&in->arena);
+}
+
 /* Code that stands where other code stood before: what pcs and stacks of them were called is over. */
 static void forget_unloaded(struct intern *in)
 {
@@ -119,10 +129,36 @@ static void forget_unloaded(struct intern *in)
 	if (now == in->generation)
 		return;
 	in->generation = now;
-	map64_clear(&in->frames);
-	map64_clear(&in->stacks);
-	in->n_lists = 0;
-	arena_reset(&in->arena);
+	forget_stacks(in);
+}
+
+/* There are as many pcs as a program has instructions, and in time most of them are met. */
+static void forget_many(struct intern *in)
+{
+	if (in->frames.n >= PCS_MAX) {
+		forget_stacks(in);
+		symbols_forget(in->symbols);
+	}
+	if (in->stacks.n >= STACKS_MAX)
+		map64_clear(&in->stacks);
+}
+
+void intern_forget(struct intern *in)
+{
+	forget_stacks(in);
+	map64_clear(&in->labels);
+	in->n_sets = 0;
+	in->n_images = 0;
+}
+
+struct error *intern_carry(struct intern *in, struct profile_carry *c)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < sizeof(in->state_ids) / sizeof(in->state_ids[0]) && !err; i++)
+		if (in->state_ids[i])
+			err = profile_carry_string(c, &in->state_ids[i]);
+	return err;
 }
 
 /* How many frames are missing at a gap does not tell stacks apart. */
@@ -224,8 +260,7 @@ struct error *intern_stack(struct intern *in, const struct pc_frame *frames, siz
 		*ret = at;
 		return NULL;
 	}
-	if (in->stacks.n >= STACKS_MAX)
-		map64_clear(&in->stacks);
+	forget_many(in);
 	audit_new_stack(in, frames, n);
 	err = build_stack(in, frames, n, end, &at);
 	if (!err)

@@ -71,6 +71,9 @@ struct error *sampler_tick(struct sampler *s, enum sampler_event *ret);
 /* Spreads what CPU time is still owed and sets the health figures: before a window is closed. */
 struct error *sampler_settle(struct sampler *s);
 
+/* Between two windows: the store's tables begin anew (profile_begin_epoch), and what is remembered with them. */
+struct error *sampler_begin_epoch(struct sampler *s);
+
 /*
  * goprof was stopped (job control) and is back: ticks of that time are not due, and what the target
  * used meanwhile is not told. To be followed by the end of the window at sampler_last_tick.

@@ -9,6 +9,7 @@
  *	oncpu.c    which looks carry CPU time (pure)   intern.c  pcs, labels, states -> store ids
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
  *	snapshot_core.c  the threads of a core file	wandering.c  ms that change their threads
+ *	epoch.c    what is remembered when the store's tables begin anew
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
 #define GOPROF_SAMPLE_SAMPLE_IMPL_H
@@ -392,6 +393,10 @@ struct intern {
 struct error *intern_init(struct intern *in, const struct target *t, struct go_runtime *rt,
 			  struct images *images, struct profile *p);
 void intern_deinit(struct intern *in);
+/* The store has a new epoch: no id that was given before is of use. */
+void intern_forget(struct intern *in);
+/* The texts of states go into the store's new tables; before intern_forget. */
+struct error *intern_carry(struct intern *in, struct profile_carry *c);
 struct error *intern_stack(struct intern *in, const struct pc_frame *frames, size_t n,
 			   enum unwind_end end, profile_id *ret);
 /* A stack of one pseudo frame ("[moved while it was read]"). */

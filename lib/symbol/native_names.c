@@ -54,7 +54,8 @@ struct named_image {
 
 struct native_names {
 	struct images *images;
-	struct arena *arena;
+	struct arena *arena;		/* of frames */
+	struct arena facts;		/* about images */
 	const struct mapped_image *app;
 	struct named_image **v;
 	uint32_t n, cap;
@@ -71,6 +72,7 @@ struct error *native_names_create(struct images *images, struct arena *arena, ga
 	if (!nn)
 		return &err_nomem;
 	*nn = (struct native_names){ .images = images, .arena = arena };
+	arena_init(&nn->facts);
 	nn->app = app_code ? images_find(images, app_code) : NULL;
 	*ret = nn;
 	return NULL;
@@ -102,6 +104,7 @@ void native_names_destroy(struct native_names *nn)
 		named_close(nn, nn->v[i]);
 		free(nn->v[i]);
 	}
+	arena_deinit(&nn->facts);
 	free(nn->v);
 	free(nn);
 }
@@ -123,7 +126,7 @@ static const char *base_name(struct native_names *nn, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-	return arena_strndup(nn->arena, name, image_path_length(name));
+	return arena_strndup(&nn->facts, name, image_path_length(name));
 }
 
 static const char *build_id(struct native_names *nn, struct image *img)
@@ -134,7 +137,7 @@ static const char *build_id(struct native_names *nn, struct image *img)
 	if (err)
 		id[0] = '\0';
 	error_free(err);
-	return arena_strndup(nn->arena, id, strlen(id));
+	return arena_strndup(&nn->facts, id, strlen(id));
 }
 
 static void open_dwarf(struct native_names *nn, struct named_image *ni, struct image *img)
@@ -204,7 +207,7 @@ static struct error *named_create(struct native_names *nn, const struct mapped_i
 		return &err_nomem;
 	ni->mapped = m;
 	ni->pub.name = base_name(nn, m->path);
-	ni->pub.path = arena_strndup(nn->arena, m->path, strlen(m->path));
+	ni->pub.path = arena_strndup(&nn->facts, m->path, strlen(m->path));
 	ni->pub.build_id = build_id(nn, m->image);
 	if (!ni->pub.name || !ni->pub.path || !ni->pub.build_id) {
 		free(ni);

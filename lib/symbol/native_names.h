@@ -11,7 +11,8 @@
 struct native_names;
 
 /*
- * `images` and `arena` are borrowed and outlive it; names go into the arena. Functions of the image
+ * `images` and `arena` are borrowed and outlive it; frames go into the arena, which may be reset when nobody
+ * needs them any more; images have their names elsewhere. Functions of the image
  * that holds `app_code` (0: none) may be the application's own; where they are, see native_names.c.
  */
 struct error *native_names_create(struct images *images, struct arena *arena, gaddr_t app_code,
@@ -24,7 +25,7 @@ struct error *native_names_expand(struct native_names *nn, gaddr_t pc, struct sy
 /* Gives back what the images took that are no longer mapped; frames in the arena stay as they are. */
 void native_names_close_gone(struct native_names *nn);
 
-/* An image that holds code which was asked for. Strings live as long as the arena. */
+/* An image that holds code which was asked for. Strings live as long as the names; frames have them, too. */
 struct native_image {
 	const char *name;		/* as the `module` of its frames */
 	const char *path;

@@ -134,6 +134,20 @@ static void forget_unloaded(struct symbols *s)
 	images_close_gone(s->images);
 }
 
+static void known_forget(struct known *k)
+{
+	map64_deinit(&k->by_pc);
+	free(k->v);
+	*k = (struct known){ 0 };
+}
+
+void symbols_forget(struct symbols *s)
+{
+	known_forget(&s->in_go);
+	known_forget(&s->in_c);
+	arena_deinit(&s->arena);
+}
+
 size_t symbols_image_count(const struct symbols *s)
 {
 	return s->native ? native_names_count(s->native) : 0;

@@ -63,10 +63,12 @@ enum symbol_pc { SYMBOL_EXACT, SYMBOL_RETURN, SYMBOL_NATIVE, SYMBOL_GAP };
 
 /*
  * The logical frames of one pc, innermost first; never none: unknown code gives one pseudo frame.
- * The array is borrowed and lives as long as `s` (cached by pc).
+ * The array is borrowed and lives until symbols_forget (cached by pc).
  */
 struct error *symbol_expand(struct symbols *s, gaddr_t pc, enum symbol_pc how,
 			    const struct symbol_frame **ret, size_t *n);
+/* Forgets all pcs that were expanded, and gives back what they took: there are as many as a program has code. */
+void symbols_forget(struct symbols *s);
 
 /*
  * The runtime's own rule for tracebacks at GOTRACEBACK=1: is frames[i] of a whole stack (leaf

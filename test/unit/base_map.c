@@ -1,5 +1,5 @@
 /*
- * base_map.c: both maps against a plain array under a long mix of put, replace, delete and walk,
+ * base_map.c: the maps against a plain array under a long mix of put, replace, delete and walk,
  * with keys that cluster, and byte keys that differ in length or in one byte only.
  */
 #include <stdarg.h>
@@ -100,6 +100,53 @@ static void test_map64_edges(void **state)
 	assert_int_equal(map64_get(&m, 0), 3);
 }
 
+/* Items that hold their keys; a key may go over to another item. */
+struct items {
+	uint64_t key[STEPS];
+};
+
+static uint64_t item_key(const void *ctx, uint32_t value)
+{
+	return ((const struct items *)ctx)->key[value];
+}
+
+static void test_mapi_against_model(void **state)
+{
+	static struct items items;
+	static uint32_t model[KEYS];
+	_cleanup_(mapi_deinit) struct mapi m;
+	_cleanup_error_ struct error *err = NULL;
+	uint32_t random = 1, live = 0;
+
+	(void)state;
+	memset(model, 0xff, sizeof(model));
+	mapi_init(&m, item_key, &items);
+	assert_int_equal(mapi_get(&m, 0), MAP_NONE);
+	mapi_del(&m, 5);
+	for (uint32_t step = 0; step < STEPS; step++) {
+		uint32_t i;
+
+		random = random * 1664525 + 1013904223;
+		i = (random >> 8) % KEYS;
+		if (random >> 31) {
+			mapi_del(&m, key_nr(i));
+			model[i] = MAP_NONE;
+		} else {
+			items.key[step] = key_nr(i);
+			assert_null(mapi_put(&m, key_nr(i), step));
+			model[i] = step;
+		}
+		for (i = 0; step % 1000 == 0 && i < KEYS; i++)
+			assert_int_equal(mapi_get(&m, key_nr(i)), model[i]);
+	}
+	for (uint32_t i = 0; i < KEYS; i++)
+		live += model[i] != MAP_NONE;
+	assert_int_equal(m.n, live);
+	assert_true(m.cap <= 2048);
+	err = mapi_put(&m, 1, MAP_NONE);
+	assert_non_null(err);
+}
+
 struct names {
 	char name[STRINGS][24];
 	size_t len[STRINGS];
@@ -154,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_map64_against_model),
 		cmocka_unit_test(test_map64_edges),
+		cmocka_unit_test(test_mapi_against_model),
 		cmocka_unit_test(test_mapb_interns),
 		cmocka_unit_test(test_hash),
 	};

@@ -1,5 +1,6 @@
 /*
  * Was goprof stopped, or is it only slow? SIGCONT tells, also of a stop by SIGSTOP, which nobody can catch.
+ * And when does a window end?
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -77,12 +78,38 @@ static void a_stop_is_known_by_its_end(void **state)
 	}
 }
 
+static enum window_fate fate(unsigned int ms, bool full, bool wanted, bool room)
+{
+	const struct window_facts f = { ms * (uint64_t)NSEC_PER_MSEC, full, wanted, room };
+
+	return recording_window_fate(&f);
+}
+
+static void when_a_window_ends(void **state)
+{
+	(void)state;
+	assert_int_equal(fate(29499, false, false, true), WINDOW_GOES_ON);
+	assert_int_equal(fate(29500, false, false, true), WINDOW_ENDS);
+	/* The consumer is behind: a little longer, but not as long as the service would refuse it. */
+	assert_int_equal(fate(29500, false, false, false), WINDOW_GOES_ON);
+	assert_int_equal(fate(29799, false, false, false), WINDOW_GOES_ON);
+	assert_int_equal(fate(29800, false, false, false), WINDOW_ENDS_ANYWAY);
+	/* Asked for: at once, or as soon as there is room. */
+	assert_int_equal(fate(10, false, true, true), WINDOW_ENDS);
+	assert_int_equal(fate(10, false, true, false), WINDOW_GOES_ON);
+	/* Full: it may not become more, with room or without. */
+	assert_int_equal(fate(999, true, false, true), WINDOW_GOES_ON);
+	assert_int_equal(fate(1000, true, false, true), WINDOW_ENDS);
+	assert_int_equal(fate(1000, true, false, false), WINDOW_ENDS_ANYWAY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slow_is_not_stopped),
 		cmocka_unit_test(no_window_could_hold_it),
 		cmocka_unit_test(a_stop_is_known_by_its_end),
+		cmocka_unit_test(when_a_window_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,11 +9,10 @@
 
 #include "export/export.h"
 
-static const struct top_function *function(const struct world *w, const struct top_function *v, size_t n,
-					   const char *name)
+static const struct top_function *function(const struct top_function *v, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!strcmp(profile_string_get(w->p, v[i].function), name))
+		if (!strcmp(v[i].function, name))
 			return &v[i];
 	return NULL;
 }
@@ -53,13 +52,13 @@ static void functions_by_hand(void **state)
 	must(aggregate_window(a, win));
 	must(aggregate_functions(a, &v, &n));
 	assert_int_equal(n, 2);
-	assert_ptr_equal(&v[0], function(&w, v, n, "main.rec"));	/* most self time first */
-	f = function(&w, v, n, "main.rec");
+	assert_ptr_equal(&v[0], function(v, n, "main.rec"));	/* most self time first */
+	f = function(v, n, "main.rec");
 	assert_int_equal(f->self_ns, 200);
 	assert_int_equal(f->total_ns, 260);
 	assert_int_equal(f->line, 20);
-	assert_string_equal(profile_string_get(w.p, f->file), "main/file.go");
-	f = function(&w, v, n, "main.leaf");
+	assert_string_equal(f->file, "main/file.go");
+	f = function(v, n, "main.leaf");
 	assert_int_equal(f->self_ns, 74);
 	assert_int_equal(f->total_ns, 74);
 	assert_int_equal(aggregate_cpu_ns(a), 278);
@@ -112,12 +111,12 @@ static void groups_by_hand(void **state)
 	}
 	must(aggregate_groups(a, &v, &n));
 	assert_int_equal(n, 3);
-	assert_string_equal(profile_string_get(w.p, v[0].entry), "main.b");
-	assert_string_equal(profile_string_get(w.p, v[0].state), "IO wait");
-	assert_string_equal(profile_string_get(w.p, v[0].file), "app.go");
+	assert_string_equal(v[0].entry, "main.b");
+	assert_string_equal(v[0].state, "IO wait");
+	assert_string_equal(v[0].file, "app.go");
 	assert_int_equal(v[0].line, 7);
 	assert_float_equal(v[0].average, 1.5, 1e-9);
-	assert_string_equal(profile_string_get(w.p, v[1].state), "IO wait");
+	assert_string_equal(v[1].state, "IO wait");
 	assert_float_equal(v[1].average, 0.75, 1e-9);
 	assert_float_equal(v[2].average, 0.25, 1e-9);
 	assert_float_equal(aggregate_goroutines_average(a), 2.5, 1e-9);
@@ -171,7 +170,7 @@ static void many_stacks(void **state)
 	must(aggregate_functions(a, &v, &n));
 	assert_int_equal(n, FUNCTIONS);
 	for (size_t i = 0; i < n; i++) {
-		int f = atoi(profile_string_get(w.p, v[i].function) + strlen("main.f"));
+		int f = atoi(v[i].function + strlen("main.f"));
 
 		assert_int_equal(v[i].self_ns, self[f]);
 		assert_int_equal(v[i].total_ns, total[f]);

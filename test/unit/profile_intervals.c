@@ -37,8 +37,6 @@ static void unchanged_is_one_interval(void **state)
 	assert_int_equal(iv->flags, INTERVAL_ONCPU);
 	assert_int_equal(iv->cpu_ns, 1000);
 	assert_int_equal(win->tracks[0].cpu_ns, 1000);
-	assert_int_equal(iv->t_before, start);
-	assert_int_equal(iv->t_after, start + 1000);
 	window_free(win);
 	world_deinit(&w);
 }
@@ -84,6 +82,7 @@ static void looks_need_a_track_and_a_tick(void **state)
 {
 	struct world w;
 	struct profile_observation o = { .key = 7, .weight = 1 };
+	struct profile_track_info info;
 	struct profile_ref ref;
 
 	(void)state;
@@ -95,7 +94,7 @@ static void looks_need_a_track_and_a_tick(void **state)
 	assert_ptr_equal(profile_observe(w.p, &o, &ref), &err_notfound);
 	profile_gone(w.p, 8, w.mono);
 	assert_false(profile_has_track(w.p, 8));
-	assert_null(profile_track_get(w.p, 8));
+	assert_false(profile_track_get(w.p, 8, &info));
 	world_deinit(&w);
 }
 

@@ -35,7 +35,6 @@ static void back_to_back(void **state)
 	assert_int_equal(b->tracks[0].v[0].t_end, b->end.mono);
 	assert_int_equal(b->tracks[0].v[0].first_tick, 0);
 	assert_int_equal(b->tracks[0].v[0].end_tick, 1);
-	assert_int_equal(b->tracks[0].v[0].t_before, a->tracks[0].v[0].t_before);
 	window_free(a);
 	window_free(b);
 	world_deinit(&w);
@@ -73,7 +72,6 @@ static void a_pause_is_left_out(void **state)
 	assert_int_equal(b->tracks[0].n, 1);
 	assert_int_equal(b->tracks[0].v[0].t_start, resumed);
 	assert_int_equal(b->tracks[0].v[0].t_end, b->end.mono);
-	assert_true(b->tracks[0].v[0].t_before >= resumed);
 	window_free(a);
 	window_free(b);
 	world_deinit(&w);
@@ -274,6 +272,7 @@ static void ended_goroutines_are_forgotten(void **state)
 	(void)state;
 	world_init(&w);
 	for (int round = 0; round < 20; round++) {
+		struct profile_track_info info;
 		struct window *win;
 
 		tick(&w);
@@ -289,7 +288,8 @@ static void ended_goroutines_are_forgotten(void **state)
 		window_free(win);
 		assert_false(profile_has_track(w.p, key - 1));
 		assert_true(profile_has_track(w.p, key - 1000));
-		assert_int_equal(profile_track_get(w.p, key - 1000)->key, key - 1000);
+		assert_true(profile_track_get(w.p, key - 1000, &info));
+		assert_int_equal(info.key, key - 1000);
 	}
 	world_deinit(&w);
 }

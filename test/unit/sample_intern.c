@@ -59,6 +59,13 @@ static void test_other_library(void **state)
 		assert_int_equal(now, again);
 		assert_int_not_equal(now, before);
 		before = now;
+		/* All caches given back: the same again, and the images are still known by their names. */
+		intern_forget(&in);
+		symbols_forget(in.symbols);
+		assert_string_equal(module_of(&in, w.p, &again), strrchr(path, '/') + 1);
+		assert_int_equal(now, again);
+		assert_int_equal(profile_image_count(w.p), i + 1);
+		assert_string_equal(profile_string_get(w.p, profile_image_get(w.p, (uint32_t)i)->path), path);
 		target_fake_unmap(t, path);
 		close(fds[i]);
 	}

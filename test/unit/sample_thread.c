@@ -256,13 +256,12 @@ static void goroutine_without_a_look_goes_on(void **state)
 static void thread_that_had_gone_on_is_itself(void **state)
 {
 	struct scene *x = *state;
-	const struct profile_track_info *info;
+	struct profile_track_info info;
 
 	look_at(x, G, true);
 	look_late(x);
-	info = profile_track_get(x->s.profile, PROFILE_THREAD_KEY + TID);
-	assert_non_null(info);
-	assert_string_equal(profile_string_get(x->s.profile, info->entry), "[thread]");
+	assert_true(profile_track_get(x->s.profile, PROFILE_THREAD_KEY + TID, &info));
+	assert_string_equal(profile_string_get(x->s.profile, info.entry), "[thread]");
 	assert_false(x->s.threads.m_pending);
 	go_on(x, G);
 	look_at(x, G, true);

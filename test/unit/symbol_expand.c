@@ -74,6 +74,23 @@ static void test_which_byte(void **state)
 	teardown(&w);
 }
 
+/* What was expanded may be given back at any time; it is only expanded again. */
+static void test_forgotten(void **state)
+{
+	struct world w;
+
+	(void)state;
+	setup(&w, "example.org/app/cmd", "example.org/app");
+	for (int again = 0; again < 3; again++) {
+		expand(&w, go_fake_pc(w.go, "main.outer", 0), SYMBOL_RETURN);
+		assert_string_equal(w.v->function, "main.outer");
+		expand(&w, go_fake_pc(w.go, "net/http.(*conn).serve", 1), SYMBOL_EXACT);
+		assert_string_equal(w.v->file, "net/http/server.go");
+		symbols_forget(w.s);
+	}
+	teardown(&w);
+}
+
 static void test_strings(void **state)
 {
 	struct world w;
@@ -197,6 +214,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_which_byte),
+		cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_inlined),
 		cmocka_unit_test(test_pseudo),
