@@ -23,7 +23,7 @@ void profile_health_set(struct profile *p, enum health_id id, uint64_t value)
 
 uint64_t health_merge(enum health_id id, uint64_t a, uint64_t b)
 {
-	/* A median of medians says nothing; the worst window's does. */
+	/* A median of medians says nothing; the worst window's does. A rank does not change. */
 	if (id == HEALTH_HELD_MEDIAN || id == HEALTH_HELD_P99 || id == HEALTH_RANK ||
 	    id == HEALTH_CLOCK_STEP)
 		return a > b ? a : b;

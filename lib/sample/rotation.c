@@ -19,9 +19,12 @@
 enum {
 	HEADERS_MAX = 10500, HEADERS_MIN = 500,
 	STACKS_MAX = 2000, STACKS_MIN = 100,
-	/* Of CPU time for either part: one that takes longer is halved, one that is quick grows by an eighth. */
+	/*
+	 * CPU time of either part. One that takes longer is halved at once; else it grows by an eighth, to what
+	 * would fit by what it costs now: not beyond, or a pass that just does not fit would come again and again.
+	 */
 	LONG_NS = 5 * NSEC_PER_MSEC / 2,
-	QUICK_NS = 2 * NSEC_PER_MSEC,
+	FITS_NS = 9 * NSEC_PER_MSEC / 4,
 };
 
 struct budget budget_full(void)
@@ -29,19 +32,22 @@ struct budget budget_full(void)
 	return (struct budget){ .headers = HEADERS_MAX, .stacks = STACKS_MAX };
 }
 
-static uint32_t adapted(uint32_t v, uint64_t ns, uint32_t least, uint32_t most)
+/* `n` were read, in `ns`. */
+static uint32_t adapted(uint32_t v, uint32_t n, uint64_t ns, uint32_t least, uint32_t most)
 {
+	uint64_t fits = ns ? (uint64_t)n * FITS_NS / ns : most, grown = v + v / 8 + 1;
+
 	if (ns > LONG_NS)
 		v /= 2;
-	else if (ns < QUICK_NS)
-		v += v / 8 + 1;
+	else if (n && fits > v)
+		v = (uint32_t)(grown < fits ? grown : fits);
 	return v < least ? least : v > most ? most : v;
 }
 
 void budget_adapt(struct budget *b, const struct tick_cost *cost)
 {
-	b->headers = adapted(b->headers, cost->headers_ns, HEADERS_MIN, HEADERS_MAX);
-	b->stacks = adapted(b->stacks, cost->stacks_ns, STACKS_MIN, STACKS_MAX);
+	b->headers = adapted(b->headers, cost->headers, cost->headers_ns, HEADERS_MIN, HEADERS_MAX);
+	b->stacks = adapted(b->stacks, cost->stacks, cost->stacks_ns, STACKS_MIN, STACKS_MAX);
 }
 
 /* Ticks of one length: the last one of a round has as much to do as the others. */
@@ -121,6 +127,7 @@ static struct error *read_some(struct sampler *s)
 	if (!err)
 		err = gs_read_some(&s->gs, &s->reader, share_of_tick(s), sampler_random(s), see_turn, s, &pass);
 	profile_health_add(s->profile, HEALTH_G_READ, pass.slots);
+	s->n_read = pass.slots;
 	s->round_ended = pass.ended;
 	s->round_slots += pass.slots;
 	if (pass.ended)
@@ -138,6 +145,7 @@ static struct error *read_all(struct sampler *s)
 	err = gs_read_all(&s->gs, &s->reader, see_turn, s);
 	s->round_ended = !err;
 	profile_health_add(s->profile, HEALTH_G_READ, s->gs.n);
+	s->n_read = s->gs.n;
 	if (!err)
 		end_round(s);
 	return err;
@@ -159,6 +167,8 @@ struct error *rotation_resume(struct sampler *s)
 	const struct g_list left = s->ran;
 	struct error *err = NULL;
 
+	s->places_stand = true;
+
 	for (uint32_t i = 0; i < left.n && !err && (s->rotates || s->put_off); i++) {
 		struct g_slot *slot = gs_slot(&s->gs, left.v[i]);
 
@@ -179,7 +189,7 @@ uint32_t rotation_place(struct sampler *s)
 	uint32_t at = s->n_jobs;
 
 	s->n_wanted++;
-	if (at >= s->budget.stacks)
+	if (at >= s->budget.stacks && !s->places_stand)
 		at = (uint32_t)(sampler_random(s) % s->n_wanted);
 	s->put_off |= s->n_wanted > s->budget.stacks;
 	return at <= s->n_jobs && at < s->budget.stacks ? at : ROTATION_NO_PLACE;
@@ -200,13 +210,14 @@ static struct error *put_off(struct sampler *s, struct g_slot *slot, const struc
 		profile_health_add(s->profile, HEALTH_G_PUT_OFF, 1);
 		return NULL;
 	}
-	slot->fingerprint = look->fingerprint;
-	if (slot->told)
+	if (slot->told && slot->fingerprint == look->fingerprint)
 		return NULL;
+	slot->fingerprint = look->fingerprint;
+	slot->told = false;			/* what was told of it holds no longer */
 	err = array_reserve(&s->unseen, &s->cap_unseen, s->n_unseen + 1, sizeof(*s->unseen));
 	if (!err)
 		s->unseen[s->n_unseen++] = (struct unseen){
-			.slot = (uint32_t)(slot - s->gs.slots), .status = look->status, .waitreason = look->waitreason,
+			.goid = look->goid, .slot = (uint32_t)(slot - s->gs.slots), .status = look->status, .waitreason = look->waitreason,
 			.t_before = look->t_before, .t_after = look->t_after,
 		};
 	return err;
@@ -239,10 +250,11 @@ struct error *rotation_tell_unseen(struct sampler *s)
 	for (uint32_t i = 0; i < s->n_unseen && !err; i++) {
 		const struct unseen *u = &s->unseen[i];
 		struct g_slot *slot = &s->gs.slots[u->slot];
-		const struct g_look look = { .goid = slot->goid, .status = u->status, .waitreason = u->waitreason,
+		const struct g_look look = { .goid = u->goid, .status = u->status, .waitreason = u->waitreason,
 					     .t_before = u->t_before, .t_after = u->t_after };
 
-		if (!slot->told)	/* else a held thread has spoken for it */
+		/* Else a held thread has spoken for it, or it has ended. */
+		if (!slot->told && slot->goid == u->goid)
 			err = see_unseen(s, slot, &look);
 	}
 	s->n_unseen = 0;

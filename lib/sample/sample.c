@@ -197,40 +197,51 @@ static struct error *read_goroutines(struct sampler *s)
 		err = rotation_read(s);
 	if (!err)
 		end_orphans(s);
+	/* After an exec these were another program's; stacks that fit to them would be, too. */
+	if (!err && target_life(s->reader.target) != TARGET_ALIVE)
+		err = &err_gone;
 	return err;
+}
+
+/* What this tick's captures leave to be done, but for the stacks. */
+static struct error *settle_goroutines(struct sampler *s)
+{
+	struct error *err;
+
+	end_thread_tracks(s);
+	drop_captured_jobs(s);
+	err = rotation_resume(s);
+	return err ? err : rotation_tell_unseen(s);
 }
 
 /* Stacks of those that are not on a CPU and have changed. */
 static struct error *read_stacks(struct sampler *s)
 {
-	struct error *err;
-
-	drop_captured_jobs(s);
-	err = rotation_resume(s);
-	if (!err)
-		err = rotation_tell_unseen(s);
-	return err ? err : stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
+	return stack_reader_run(s->stacks, &s->reader, s->jobs, s->n_jobs, see_labels, see_stack, s);
 }
 
 /* All that a tick looks at; threads have been asked for. */
 static struct error *look_at_all(struct sampler *s)
 {
-	struct tick_cost cost;
+	struct tick_cost cost = { 0 };
 	uint64_t begin;
 	struct error *err;
 
-	s->n_jobs = s->n_wanted = s->n_unseen = 0;
-	s->round_ended = s->put_off = false;
+	s->n_jobs = s->n_wanted = s->n_unseen = s->n_read = 0;
+	s->round_ended = s->put_off = s->places_stand = false;
 	err = s->looks->collect_late(s->looks, see_thread, s);
 	begin = thread_cpu();
 	if (!err)
 		err = read_goroutines(s);
-	cost.headers_ns = thread_cpu() - begin;
 	if (!err)
 		err = s->looks->collect(s->looks, reader_now(&s->reader) + COLLECT_NS, see_thread, s);
+	if (!err)
+		err = settle_goroutines(s);
 	if (err)
 		return err;
-	end_thread_tracks(s);
+	cost.headers = s->n_read;
+	cost.headers_ns = thread_cpu() - begin;
+	cost.stacks = s->n_jobs;
 	begin = thread_cpu();
 	err = read_stacks(s);
 	cost.stacks_ns = thread_cpu() - begin;
@@ -340,6 +351,7 @@ struct error *sampler_skip(struct sampler *s)
 	/* The slot that is running counts as over; a tick that was planned before is not due any more. */
 	s->slot = current;
 	s->deadline = 0;
+	s->own_since = reader_now(&s->reader);	/* the time before it counts as used up */
 	return threads_skip(&s->threads, &s->reader);
 }
 

@@ -60,7 +60,7 @@ struct g_list {
 
 /* A goroutine of which nothing but its header was seen yet. */
 struct unseen {
-	uint64_t t_before, t_after;
+	uint64_t goid, t_before, t_after;
 	uint32_t slot;		/* index in the table of goroutines */
 	uint32_t status;
 	uint8_t waitreason;
@@ -71,8 +71,9 @@ struct budget {
 	uint32_t headers, stacks;
 };
 
-/* CPU time that the two parts of a tick have taken. */
+/* What the two parts of a tick have read, and the CPU time that took. */
 struct tick_cost {
+	uint32_t headers, stacks;
 	uint64_t headers_ns, stacks_ns;
 };
 
@@ -98,6 +99,8 @@ struct sampler {
 	struct stack_job *jobs;		/* this tick's goroutines whose stack is wanted */
 	uint32_t n_jobs, cap_jobs;
 	uint32_t n_wanted;		/* how many asked for a place among them */
+	bool places_stand;		/* the pass over headers has ended: nobody takes another's place any more */
+	uint32_t n_read;		/* headers of this tick */
 	struct unseen *unseen;		/* of those that got none */
 	uint32_t n_unseen, cap_unseen;
 	struct pc_frame *frames;	/* scratch of captures */

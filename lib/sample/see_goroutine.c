@@ -83,10 +83,8 @@ static bool unchanged(struct sampler *s, const struct g_slot *slot, uint64_t fin
 		return false;
 	if (!slot->goid || slot->system)
 		return true;
-	if (sampler_random(s) % AUDIT_SHARE == 0) {
-		profile_health_add(s->profile, HEALTH_AUDITED, 1);
+	if (sampler_random(s) % AUDIT_SHARE == 0)
 		return false;
-	}
 	profile_health_add(s->profile, HEALTH_G_UNCHANGED, 1);
 	return true;
 }
@@ -259,6 +257,8 @@ static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_lo
 
 	if (!slot->known)
 		return;
+	if (same_print && slot->still && !slot->hot && !slot->captured)
+		profile_health_add(s->profile, HEALTH_AUDITED, 1);
 	if (same_print && !same_stack && parks_counted(&s->reader, look)) {
 		if (!slot->hot && !slot->captured)
 			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);

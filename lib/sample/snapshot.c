@@ -430,6 +430,9 @@ struct error *snapshot_take(const struct sampler_parts *parts, uint32_t depth, s
 		err = gs_read_all(&t.gs, &t.reader, see_header, &t);
 	if (!err)
 		err = core ? take_core(&t) : take_rounds(&t);
+	/* After an exec the same addresses are another program's. */
+	if (!err && !core && target_life(parts->target) != TARGET_ALIVE)
+		err = &err_gone;
 	if (!err) {
 		drop_ended(&own->snap);
 		own->snap.took_ns = parts->clock->mono(parts->clock) - start;

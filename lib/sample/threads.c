@@ -166,7 +166,7 @@ static bool join_m(struct threads *ts, const struct reader *r, const struct m_lo
 		wandering_add(&ts->wandering, m->m);
 	}
 	if (th) {
-		*news |= th->m != m->m;
+		*news |= !th->m;	/* where two ms name one thread they take turns: no news */
 		th->m = m->m;
 		th->procid = m->procid;
 	}

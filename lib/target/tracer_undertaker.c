@@ -49,7 +49,8 @@ static void bury(struct tracer *tr)
 
 static void rest(struct tracer *tr, uint64_t now)
 {
-	uint64_t end = now + WATCH_NS;
+	bool busy = tr->asked | tr->owed || atomic_load(&tr->seizing_since);
+	uint64_t end = now + (busy ? TOO_LONG_NS : WATCH_NS);
 	struct timespec ts = { (time_t)(end / NSEC_PER_SEC), (long)(end % NSEC_PER_SEC) };
 
 	tr->undertaker_rests = now - tr->t_begin > REST_NS;

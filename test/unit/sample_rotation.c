@@ -16,34 +16,53 @@ static const uint64_t ms = 1000 * 1000;
 static void budget_follows_the_time_ticks_take(void **state)
 {
 	struct budget full = budget_full(), b = full, before;
-
-	const struct tick_cost quick = { ms, ms }, fair = { 2200 * ms / 1000, 2200 * ms / 1000 }, endless = { 1000 * ms, 1000 * ms };
+	const uint32_t h = full.headers, k = full.stacks;
 
 	(void)state;
-	budget_adapt(&b, &quick);
-	assert_int_equal(b.headers, full.headers);	/* never more */
-	assert_int_equal(b.stacks, full.stacks);
-	budget_adapt(&b, &fair);
-	assert_int_equal(b.headers, full.headers);
+	budget_adapt(&b, &(struct tick_cost){ h, k, ms, ms });
+	assert_int_equal(b.headers, h);		/* never more */
+	assert_int_equal(b.stacks, k);
+	budget_adapt(&b, &(struct tick_cost){ h, k, 24 * ms / 10, 24 * ms / 10 });
+	assert_int_equal(b.headers, h);
 	/* Each part answers for itself. */
-	budget_adapt(&b, &(struct tick_cost){ .headers_ns = ms, .stacks_ns = 3 * ms });
-	assert_int_equal(b.headers, full.headers);
-	assert_int_equal(b.stacks, full.stacks / 2);
-	budget_adapt(&b, &(struct tick_cost){ .headers_ns = 3 * ms, .stacks_ns = 2200 * ms / 1000 });
-	assert_int_equal(b.headers, full.headers / 2);
-	assert_int_equal(b.stacks, full.stacks / 2);
+	budget_adapt(&b, &(struct tick_cost){ h, k, ms, 3 * ms });
+	assert_int_equal(b.headers, h);
+	assert_int_equal(b.stacks, k / 2);
+	budget_adapt(&b, &(struct tick_cost){ h, k / 2, 3 * ms, 24 * ms / 10 });
+	assert_int_equal(b.headers, h / 2);
+	assert_int_equal(b.stacks, k / 2);
 	for (int i = 0; i < 100; i++)
-		budget_adapt(&b, &endless);
-	assert_in_range(b.headers, 1, full.headers / 10);	/* something is read at every tick */
-	assert_in_range(b.stacks, 1, full.stacks / 10);
+		budget_adapt(&b, &(struct tick_cost){ b.headers, b.stacks, 1000 * ms, 1000 * ms });
+	assert_in_range(b.headers, 1, h / 10);	/* something is read at every tick */
+	assert_in_range(b.stacks, 1, k / 10);
+	/* A tick that had nothing to do says nothing. */
+	before = b;
+	budget_adapt(&b, &(struct tick_cost){ b.headers, 0, ms * b.headers / h, 0 });
+	assert_int_equal(b.stacks, before.stacks);
 	for (int i = 0; i < 40; i++) {
 		before = b;
-		budget_adapt(&b, &quick);
-		assert_true(b.headers > before.headers || b.headers == full.headers);
+		budget_adapt(&b, &(struct tick_cost){ b.headers, b.stacks, ms * b.headers / h, ms * b.stacks / k });
+		assert_true(b.headers > before.headers || b.headers == h);
 		assert_true(b.headers <= before.headers * 9 / 8 + 1);
 	}
-	assert_int_equal(b.headers, full.headers);
-	assert_int_equal(b.stacks, full.stacks);
+	assert_int_equal(b.headers, h);
+	assert_int_equal(b.stacks, k);
+}
+
+/* All at once would take a little too long, half of them take half: it stays at that. */
+static void budget_does_not_swing(void **state)
+{
+	struct budget b = budget_full();
+	uint32_t n = b.headers, at_once = 0;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		uint32_t read = b.headers < n ? n / 2 : n;
+
+		at_once += read == n;
+		budget_adapt(&b, &(struct tick_cost){ .headers = read, .headers_ns = 26 * ms / 10 * read / n });
+	}
+	assert_int_equal(at_once, 1);
 }
 
 /* Each that asks has the same chance, wherever it stands in the pass. */
@@ -129,15 +148,20 @@ static void as_many_as_fit_all_have_a_place(void **state)
 		assert_true(at < 3 || at == ROTATION_NO_PLACE);
 		assert_true(s.put_off);
 	}
-	/* One of them was captured meanwhile: there is a place again. */
+	/* One of them was captured meanwhile: there is a place again, but none is taken from another. */
+	s.places_stand = true;
 	s.n_jobs = 2;
 	assert_int_equal(rotation_place(&s), 2);
+	s.n_jobs = 3;
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(rotation_place(&s), ROTATION_NO_PLACE);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(budget_follows_the_time_ticks_take),
+		cmocka_unit_test(budget_does_not_swing),
 		cmocka_unit_test(audit_that_is_put_off_is_none),
 		cmocka_unit_test(as_many_as_fit_all_have_a_place),
 		cmocka_unit_test(chance_decides_whose_stack_is_put_off),
