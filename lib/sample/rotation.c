@@ -199,7 +199,7 @@ uint32_t rotation_place(struct sampler *s)
 static struct error *put_off(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
 	bool audit = slot->known && slot->still && !slot->hot && !slot->captured &&
-		     slot->fingerprint == look->fingerprint;
+		     slot->print == slot_print(look->fingerprint);
 	struct error *err;
 
 	slot->turn = tick_mark(s->tick - 1);	/* it did not come */
@@ -210,9 +210,9 @@ static struct error *put_off(struct sampler *s, struct g_slot *slot, const struc
 		profile_health_add(s->profile, HEALTH_G_PUT_OFF, 1);
 		return NULL;
 	}
-	if (slot->told && slot->fingerprint == look->fingerprint)
+	if (slot->told && slot->print == slot_print(look->fingerprint))
 		return NULL;
-	slot->fingerprint = look->fingerprint;
+	slot->print = slot_print(look->fingerprint);
 	slot->told = false;			/* what was told of it holds no longer */
 	err = array_reserve(&s->unseen, &s->cap_unseen, s->n_unseen + 1, sizeof(*s->unseen));
 	if (!err)

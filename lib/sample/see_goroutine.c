@@ -77,9 +77,9 @@ static bool is_alive(const struct g_look *look)
 }
 
 /* Is the struct as it was, and is that reason enough to believe that nothing else has changed? */
-static bool unchanged(struct sampler *s, const struct g_slot *slot, uint64_t fingerprint)
+static bool unchanged(struct sampler *s, const struct g_slot *slot, uint32_t print)
 {
-	if (!slot->still || slot->hot || slot->captured || slot->fingerprint != fingerprint)
+	if (!slot->still || slot->hot || slot->captured || slot->print != print)
 		return false;
 	if (!slot->goid || slot->system)
 		return true;
@@ -92,16 +92,16 @@ static bool unchanged(struct sampler *s, const struct g_slot *slot, uint64_t fin
 /* Nothing to be told of it until its struct changes. */
 static void leave_alone(struct g_slot *slot, const struct g_look *look)
 {
-	slot->fingerprint = look->fingerprint;
+	slot->print = slot_print(look->fingerprint);
 	slot->still = true;
 	slot->hot = 0;
 }
 
 /* Nothing of it was read yet but this header: it goes on waiting for its first look. */
-static bool waits_for_first(const struct g_slot *slot, uint64_t fingerprint)
+static bool waits_for_first(const struct g_slot *slot, uint32_t print)
 {
 	return slot->told && !slot->known && !slot->captured && slot->goid && !slot->system &&
-	       slot->fingerprint == fingerprint;
+	       slot->print == print;
 }
 
 /* A header that is not what it was at the last look; `place`: if it has one already. */
@@ -131,14 +131,14 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 			 uint64_t t_after)
 {
 	struct sampler *s = ctx;
-	uint64_t fingerprint = g_fingerprint(s->reader.layout, bytes);
+	uint32_t print = slot_print(g_fingerprint(s->reader.layout, bytes));
 	uint32_t place = ROTATION_NO_PLACE;
 	struct g_look look;
 
-	if (unchanged(s, slot, fingerprint))
+	if (unchanged(s, slot, print))
 		return NULL;
 	/* Of a million at first nearly all end here, before they cost more. */
-	if (waits_for_first(slot, fingerprint)) {
+	if (waits_for_first(slot, print)) {
 		place = rotation_place(s);
 		if (place == ROTATION_NO_PLACE)
 			return NULL;
@@ -252,7 +252,7 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 /* How much an unchanged fingerprint of this goroutine will be believed from now on. */
 static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_look *look, profile_id stack)
 {
-	bool same_print = slot->fingerprint == look->fingerprint;
+	bool same_print = slot->print == slot_print(look->fingerprint);
 	bool same_stack = slot->stack == stack;
 
 	if (!slot->known)
@@ -297,7 +297,7 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 	profile_health_add(s->profile, HEALTH_G_HOT, slot->hot != 0);
 	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, labels == PROFILE_LABELS_UNKNOWN);
 	judge_heat(s, slot, &look, stack);
-	slot->fingerprint = look.fingerprint;
+	slot->print = slot_print(look.fingerprint);
 	slot->parks = look.trackingseq;
 	slot->stack = stack;
 	slot->state = state;

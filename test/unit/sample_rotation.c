@@ -114,9 +114,9 @@ static void audit_that_is_put_off_is_none(void **state)
 	const struct profile_meta meta = { .pid = 1 };
 	struct g_look look = { .goid = 1, .fingerprint = 5 };
 	struct g_slot slots[] = {
-		{ .known = true, .still = true, .told = true, .fingerprint = 5 },
-		{ .known = true, .still = true, .told = true, .fingerprint = 6 },
-		{ .known = true, .still = true, .told = true, .fingerprint = 5, .hot = 1 },
+		{ .known = true, .still = true, .told = true, .print = 5 },
+		{ .known = true, .still = true, .told = true, .print = 6 },
+		{ .known = true, .still = true, .told = true, .print = 5, .hot = 1 },
 	};
 	struct sampler s = { .random = 1, .gs.slots = slots };
 	struct window *w;
