@@ -43,9 +43,6 @@ static void slot_clear(struct sampler *s, struct g_slot *slot, uint64_t t)
 /* Those that were there before us have mostly been waiting for long: reading a million stacks twice more is dear. */
 static uint8_t first_heat(const struct sampler *s)
 {
-	/* Without the counter of parks two equal headers may have a run between them. */
-	if (!(go_runtime_caps(s->reader.rt) & GO_CAP_TRACKINGSEQ))
-		return FOREVER_HOT;
 	return s->rounds ? HOT_LOOKS : 0;
 }
 
@@ -119,6 +116,21 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 	return rotation_want(s, slot, look, place == ROTATION_NO_PLACE ? rotation_place(s) : place);
 }
 
+/* Nothing counts its parks, but it may well be where it was. */
+static bool needs_stand_in(const struct sampler *s, const struct g_slot *slot, const struct g_look *look)
+{
+	return s->stand_in && slot->known && slot->still && !slot->hot && !slot->captured && !slot->system &&
+	       is_alive(look) && slot->goid == look->goid;
+}
+
+struct error *see_print(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint64_t print)
+{
+	if (unchanged(s, slot, print))
+		return NULL;
+	slot->still = slot->fingerprint == print;	/* or else what has changed is not known; put_off asks */
+	return see_changed(s, slot, look, ROTATION_NO_PLACE);
+}
+
 /* One header of the pass (struct gs): most goroutines have not moved and end here. */
 struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
 			 uint64_t t_after)
@@ -139,6 +151,8 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
 	look.t_before = t_before;
 	look.t_after = t_after;
+	if (needs_stand_in(s, slot, &look))
+		return stand_in_ask(s, slot, &look);
 	return see_changed(s, slot, &look, place);
 }
 
@@ -226,14 +240,15 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 }
 
 /* How much an unchanged fingerprint of this goroutine will be believed from now on. */
-static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_look *look, profile_id stack)
+static void judge_heat(struct sampler *s, struct g_slot *slot, const struct stack_result *res, profile_id stack)
 {
-	bool same_print = slot->fingerprint == look->fingerprint;
+	const struct g_look *look = &res->job->look;
+	bool same_print = slot->fingerprint == (res->print ? res->print : look->fingerprint);
 	bool same_stack = slot->stack == stack;
 
 	if (!slot->known)
 		return;
-	if (same_print && !same_stack && parks_counted(&s->reader, look)) {
+	if (same_print && !same_stack && res->print) {
 		if (!slot->hot && !slot->captured)
 			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);
 		slot->hot = FOREVER_HOT;
@@ -270,13 +285,13 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 		return err;
 	profile_health_add(s->profile, HEALTH_G_HOT, slot->hot != 0);
 	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, labels == PROFILE_LABELS_UNKNOWN);
-	judge_heat(s, slot, &look, stack);
-	slot->fingerprint = look.fingerprint;
+	judge_heat(s, slot, res, stack);
+	slot->fingerprint = res->print ? res->print : look.fingerprint;
 	slot->parks = look.trackingseq;
 	slot->stack = stack;
 	slot->state = state;
 	slot->labels = labels;
 	slot->known = true;
-	slot->still = parks_counted(&s->reader, &look);
+	slot->still = res->print != 0;
 	return observe(s, slot, &look, stack, state, labels);
 }
