@@ -127,7 +127,7 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 		       uint64_t t_after);
 /* Nothing is known of this goroutine yet but its header: that is told. */
 struct error *see_unseen(struct sampler *s, struct g_slot *slot, const struct g_look *look);
-/* What the stack of one told whose header alone cannot: its print (struct stack_result) as it is now. */
+/* What the stack of one told whose header alone cannot: its print (struct stack_result) as it is now; 0: nothing. */
 struct error *see_print(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint64_t print);
 /* Reads label sets between the stack and the header that validates both. */
 void see_labels(void *ctx, const struct stack_job *jobs, size_t n);

@@ -332,7 +332,7 @@ static void judge(struct stack_reader *sr, const struct reader *r, const struct 
 		return;
 	accept_stack(&first, res);
 	if (!sr->has_counter)
-		res->print = stand_in_print(&p->job->look, p->first.bytes, p->first.done);
+		res->print = p->first.done == p->len ? stand_in_print(&p->job->look, p->first.bytes, p->len) : 0;
 	else if (p->counted)
 		res->print = p->job->look.fingerprint;
 }
@@ -448,6 +448,7 @@ static struct error *read_long(struct stack_reader *sr, const struct run *run, c
 	if (!err && header_holds(r, job, &before) && header_holds(r, job, &after) &&
 	    header_holds(r, job, &last) && (proven || stood_still(sr, r, &first, &second))) {
 		accept_stack(&first, res);
+		/* Its first bytes are nowhere any more: nothing stands in for the counter. */
 		res->print = counter_holds(sr, r, &job->look) ? job->look.fingerprint : 0;
 	}
 	return err;

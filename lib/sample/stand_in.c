@@ -66,9 +66,9 @@ struct error *stand_in_settle(struct sampler *s)
 	err = target_read_v(s->reader.target, v, si->n);
 	for (uint32_t i = 0; i < si->n && !err; i++) {
 		const struct asked *a = &si->asked[i];
+		bool whole = v[i].done == a->len;
 
-		/* Of what cannot be read the print is another one. */
-		err = see_print(s, a->slot, &a->look, stand_in_print(&a->look, si->bytes[i], v[i].done));
+		err = see_print(s, a->slot, &a->look, whole ? stand_in_print(&a->look, si->bytes[i], a->len) : 0);
 	}
 	si->n = 0;
 	return err;
@@ -81,7 +81,7 @@ struct error *stand_in_ask(struct sampler *s, struct g_slot *slot, const struct 
 	uint64_t used;
 
 	if (!is_parked(look, &start))
-		return see_print(s, slot, look, look->fingerprint);
+		return see_print(s, slot, look, 0);
 	used = start.at.hi - start.at.sp;
 	si->asked[si->n++] = (struct asked){ .slot = slot, .look = *look, .sp = start.at.sp,
 					     .len = used < FIRST_BYTES ? used : FIRST_BYTES };
