@@ -1,6 +1,7 @@
 /*
  * see_goroutine.c: what a tick makes of goroutines that are not on a CPU. The header tells whether
- * one has run since its last look; only then, or while it is hot, its stack is read.
+ * one has run since its last look (before Go 1.17 with the help of stand_in.c); only then, or while it is hot,
+ * its stack is read.
  *
  * Hot: a counter of 8 bits wraps, so an equal fingerprint proves nothing right after a change, nor of a
  * goroutine that is new. For a few looks more the stack is read all the same; for many more if the counter was

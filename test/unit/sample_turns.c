@@ -167,7 +167,7 @@ static void count_stack_reads(void *ctx, struct target *t, const struct span *s)
 		x->stacks_read[i]++;
 }
 
-static int setup(void **state)
+static int begin(void **state, uint32_t caps)
 {
 	struct scene *x = test_calloc(1, sizeof(*x));
 	struct sampler *s = &x->s;
@@ -197,7 +197,7 @@ static int setup(void **state)
 		.target = x->target, .rt = go_fake_runtime(x->go), .layout = &x->layout, .clock = &x->world.clock,
 		.g_span = g_span(&x->layout), .m_span = m_span(&x->layout), .goroutines = true,
 	};
-	s->reader.rt->caps |= GO_CAP_TRACKINGSEQ;
+	s->reader.rt->caps = (s->reader.rt->caps & ~(uint32_t)GO_CAP_TRACKINGSEQ) | caps;
 	s->reader.rt->globals[GO_ALLGLEN].addr = LEN;
 	s->reader.rt->globals[GO_ALLGPTR].addr = PTR;
 	s->reader.rt->globals[GO_ALLM].addr = ALLM;
@@ -219,6 +219,17 @@ static int setup(void **state)
 	target_fake_on_read(x->target, count_stack_reads, x);
 	*state = x;
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return begin(state, GO_CAP_TRACKINGSEQ);
+}
+
+/* Of a runtime that does not count parks: who is where it was is told by stacks (stand_in.c). */
+static int setup_without_counter(void **state)
+{
+	return begin(state, 0);
 }
 
 static int teardown(void **state)
@@ -539,6 +550,7 @@ static void first_looks_come_one_by_one(void **state)
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define WITHOUT_COUNTER(f) { #f " without counter", f, setup_without_counter, teardown, NULL }
 
 int main(void)
 {
@@ -555,6 +567,14 @@ int main(void)
 		T(one_that_only_a_thread_knew_goes_back),
 		T(one_that_has_no_turn_yet_is_told),
 		T(first_looks_come_one_by_one),
+		WITHOUT_COUNTER(ticks_of_a_round_are_alike),
+		WITHOUT_COUNTER(rounds_end_while_the_table_grows),
+		WITHOUT_COUNTER(one_that_was_on_a_cpu_goes_back),
+		WITHOUT_COUNTER(one_that_runs_at_its_turn_goes_back_later),
+		WITHOUT_COUNTER(late_look_lasts_no_longer),
+		WITHOUT_COUNTER(one_that_was_put_off_goes_back),
+		WITHOUT_COUNTER(one_that_only_a_thread_knew_goes_back),
+		WITHOUT_COUNTER(one_that_has_no_turn_yet_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
