@@ -432,7 +432,7 @@ static void system_calls_are_believed_too(void **state)
 	assert_int_not_equal(slot_of(x, ONE)->stack, before);
 }
 
-/* Whose stack is put off is not believed later, though it looks then as it did before; an audit that is put off is none. */
+/* Whose stack is put off is not believed later, though it looks as it did before; an audit that is put off is none. */
 static void one_that_is_put_off_is_read_later(void **state)
 {
 	struct scene *x = *state;
