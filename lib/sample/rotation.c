@@ -157,8 +157,12 @@ struct error *rotation_read(struct sampler *s)
 
 	s->rotates = s->gs.n > s->budget.headers;
 	err = s->rotates ? read_some(s) : read_all(s);
-	if (err)
+	if (!err)
+		err = stand_in_settle(s);
+	if (err) {
 		s->alive_seen = s->round_slots = 0;
+		stand_in_forget(s);
+	}
 	return err ? err : adopt_orphans(s);
 }
 
@@ -199,7 +203,7 @@ uint32_t rotation_place(struct sampler *s)
 static struct error *put_off(struct sampler *s, struct g_slot *slot, const struct g_look *look)
 {
 	bool audit = slot->known && slot->still && !slot->hot && !slot->captured &&
-		     slot->print == slot_print(look->fingerprint);
+		     (s->stand_in || slot->print == slot_print(look->fingerprint));	/* see_print has looked at it */
 	struct error *err;
 
 	slot->turn = tick_mark(s->tick - 1);	/* it did not come */

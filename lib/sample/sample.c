@@ -87,6 +87,8 @@ static struct error *init_parts(struct sampler *s)
 	if (!err)
 		err = stack_reader_create(s->options.depth, false, &s->stacks);
 	if (!err)
+		err = stand_in_create(&s->reader, &s->stand_in);
+	if (!err)
 		err = init_looks(s);
 	if (!err)
 		err = intern_pseudo(&s->intern, "[moved while it was read]", &s->moved);
@@ -162,6 +164,7 @@ void sampler_destroy(struct sampler *s)
 	if (s->looks)
 		s->looks->destroy(s->looks);
 	stack_reader_destroy(s->stacks);
+	stand_in_destroy(s->stand_in);
 	intern_deinit(&s->intern);
 	native_destroy(s->native);
 	images_destroy(s->images);

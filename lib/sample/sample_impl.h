@@ -10,6 +10,7 @@
  *	audit.c    do return addresses follow calls?   snapshot.c  everything once, for dump
  *	snapshot_core.c  the threads of a core file	wandering.c  ms that change their threads
  *	epoch.c    what is remembered when the store's tables begin anew
+ *	stand_in.c  what tells who has run where nothing counts parks
  */
 #ifndef GOPROF_SAMPLE_SAMPLE_IMPL_H
 #define GOPROF_SAMPLE_SAMPLE_IMPL_H
@@ -52,7 +53,7 @@ static inline uint64_t reader_now(const struct reader *r)
 struct g_slot {
 	gaddr_t addr;
 	uint64_t goid;			/* 0: not alive at the last look */
-	uint32_t print;			/* slot_print of the look that `stack` belongs to */
+	uint32_t print;			/* slot_print of what stack_result has of the look that `stack` belongs to */
 	profile_id stack, labels;
 	uint8_t state : 7;		/* as intern_state numbers them */
 	bool sampled : 1;		/* its last observation is of some time before its tick */
@@ -143,6 +144,11 @@ struct stack_result {
 	const struct pc_frame *frames;	/* leaf first; valid during the callback */
 	size_t n;
 	enum unwind_end end;
+	/*
+	 * The look's fingerprint, with the stack's first bytes where nothing counts parks (stand_in.c): as long as it
+	 * is this the goroutine is where it was. 0: there is no telling.
+	 */
+	uint64_t print;
 	uint64_t t_before, t_after;	/* bracket of all its reads */
 	bool retried;
 };
@@ -161,7 +167,7 @@ struct error *stack_reader_create(uint32_t depth, bool whole, struct stack_reade
 void stack_reader_destroy(struct stack_reader *sr);
 /*
  * Reads, validates and walks the stacks of all jobs. A header that changed meanwhile is tried
- * once more by itself. Where trackingSeq does not count how often a goroutine ran (parks_counted), or
+ * once more by itself. Where trackingSeq does not count how often a goroutine ran (counter_holds), or
  * had the time to come round, its stack counts only if a second read gives the same frames and every
  * call leads to the next.
  */
@@ -169,12 +175,15 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 			       const struct stack_job *jobs, size_t n, stack_between *between,
 			       stack_done *done, void *ctx);
 
-/*
- * Does trackingSeq count how often this one has run? Not in system calls (from Go 1.26 on), nor when
- * a coroutine hands over to another: there the same header may be seen twice, and the goroutine
- * have run between.
- */
-bool parks_counted(const struct reader *r, const struct g_look *g);
+/* Does the runtime count parks (trackingSeq)? */
+bool parks_have_counter(const struct reader *r);
+/* A stack that can be walked now: parked, with sp inside its bounds. */
+bool is_parked(const struct g_look *look, struct unwind_start *start);
+
+/* ---- stand_in.c ---- */
+
+/* The look's fingerprint and that of its stack, of which these are the `len` innermost bytes, or enough of them. */
+uint64_t stand_in_print(const struct g_look *look, const uint8_t *stack, size_t len);
 
 /* ---- deep.c ---- */
 

@@ -91,6 +91,7 @@ struct sampler {
 	struct native_counts native_told;	/* of its counts, what the health figures have got */
 	uint64_t native_refreshed;
 	struct stack_reader *stacks;
+	struct stand_in *stand_in;	/* NULL: the runtime counts parks */
 	struct look_source *looks;
 	char *looks_why;		/* why not by perf events; NULL: they are, or nobody asked */
 	struct timely timely;
@@ -134,6 +135,8 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 		       uint64_t t_after);
 /* Nothing is known of this goroutine yet but its header: that is told. */
 struct error *see_unseen(struct sampler *s, struct g_slot *slot, const struct g_look *look);
+/* What the stack of one told whose header alone cannot: its print (struct stack_result) as it is now; 0: nothing. */
+struct error *see_print(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint64_t print);
 /* Reads label sets between the stack and the header that validates both. */
 void see_labels(void *ctx, const struct stack_job *jobs, size_t n);
 /* One job's stack, or that there is none. */
@@ -169,6 +172,18 @@ uint32_t rotation_place(struct sampler *s);
 struct error *rotation_want(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint32_t place);
 /* Goroutines of which nothing is known yet, and that were put off; after this tick's captures. */
 struct error *rotation_tell_unseen(struct sampler *s);
+
+/* ---- stand_in.c ---- */
+
+/* *ret is NULL where the runtime counts parks: then none is needed. */
+struct error *stand_in_create(const struct reader *r, struct stand_in **ret);
+void stand_in_destroy(struct stand_in *si);
+/* This goroutine's stack has to tell whether it is where it was; see_print is called sooner or later. */
+struct error *stand_in_ask(struct sampler *s, struct g_slot *slot, const struct g_look *look);
+/* All that were asked for, before the table of goroutines changes. */
+struct error *stand_in_settle(struct sampler *s);
+/* Of a pass that failed. */
+void stand_in_forget(struct sampler *s);
 
 /* ---- births.c ---- */
 

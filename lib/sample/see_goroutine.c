@@ -1,6 +1,7 @@
 /*
  * see_goroutine.c: what a tick makes of goroutines that are not on a CPU. The header tells whether
- * one has run since its last look; only then, or while it is hot, its stack is read.
+ * one has run since its last look (before Go 1.17 with the help of stand_in.c); only then, or while it is hot,
+ * its stack is read.
  *
  * Hot: a counter of 8 bits wraps, so an equal fingerprint proves nothing right after a change, nor of a
  * goroutine that is new. For a few looks more the stack is read all the same; for many more if the counter was
@@ -49,9 +50,6 @@ static struct error *slot_clear(struct sampler *s, struct g_slot *slot, uint64_t
 /* Those that were there before us have mostly been waiting for long: reading a million stacks twice more is dear. */
 static uint8_t first_heat(const struct sampler *s)
 {
-	/* Without the counter of parks two equal headers may have a run between them. */
-	if (!(go_runtime_caps(s->reader.rt) & GO_CAP_TRACKINGSEQ))
-		return FOREVER_HOT;
 	return s->rounds ? HOT_LOOKS : 0;
 }
 
@@ -126,6 +124,21 @@ static struct error *see_changed(struct sampler *s, struct g_slot *slot, const s
 	return rotation_want(s, slot, look, place == ROTATION_NO_PLACE ? rotation_place(s) : place);
 }
 
+/* Nothing counts its parks, but it may well be where it was. */
+static bool needs_stand_in(const struct sampler *s, const struct g_slot *slot, const struct g_look *look)
+{
+	return s->stand_in && slot->known && slot->still && !slot->hot && !slot->captured && !slot->system &&
+	       is_alive(look) && slot->goid == look->goid;
+}
+
+struct error *see_print(struct sampler *s, struct g_slot *slot, const struct g_look *look, uint64_t print)
+{
+	if (unchanged(s, slot, slot_print(print)))
+		return NULL;
+	slot->still = slot->print == slot_print(print);	/* or else what has changed is not known; put_off asks */
+	return see_changed(s, slot, look, ROTATION_NO_PLACE);
+}
+
 /* One header of the pass (struct gs): most goroutines have not moved and end here. */
 struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, uint64_t t_before,
 			 uint64_t t_after)
@@ -146,6 +159,8 @@ struct error *see_header(void *ctx, struct g_slot *slot, const uint8_t *bytes, u
 	g_parse(s->reader.layout, slot->addr, bytes, &look);
 	look.t_before = t_before;
 	look.t_after = t_after;
+	if (needs_stand_in(s, slot, &look))
+		return stand_in_ask(s, slot, &look);
 	return see_changed(s, slot, &look, place);
 }
 
@@ -250,16 +265,17 @@ struct error *see_left(void *ctx, struct g_slot *slot, const uint8_t *bytes, uin
 }
 
 /* How much an unchanged fingerprint of this goroutine will be believed from now on. */
-static void judge_heat(struct sampler *s, struct g_slot *slot, const struct g_look *look, profile_id stack)
+static void judge_heat(struct sampler *s, struct g_slot *slot, const struct stack_result *res, profile_id stack)
 {
-	bool same_print = slot->print == slot_print(look->fingerprint);
+	const struct g_look *look = &res->job->look;
+	bool same_print = slot->print == slot_print(res->print ? res->print : look->fingerprint);
 	bool same_stack = slot->stack == stack;
 
 	if (!slot->known)
 		return;
 	if (same_print && slot->still && !slot->hot && !slot->captured)
 		profile_health_add(s->profile, HEALTH_AUDITED, 1);
-	if (same_print && !same_stack && parks_counted(&s->reader, look)) {
+	if (same_print && !same_stack && res->print) {
 		if (!slot->hot && !slot->captured)
 			profile_health_add(s->profile, HEALTH_AUDIT_MISMATCH, 1);
 		slot->hot = FOREVER_HOT;
@@ -296,13 +312,13 @@ struct error *see_stack(void *ctx, const struct stack_result *res)
 		return err;
 	profile_health_add(s->profile, HEALTH_G_HOT, slot->hot != 0);
 	profile_health_add(s->profile, HEALTH_LABELS_UNKNOWN, labels == PROFILE_LABELS_UNKNOWN);
-	judge_heat(s, slot, &look, stack);
-	slot->print = slot_print(look.fingerprint);
+	judge_heat(s, slot, res, stack);
+	slot->print = slot_print(res->print ? res->print : look.fingerprint);
 	slot->parks = look.trackingseq;
 	slot->stack = stack;
 	slot->state = state;
 	slot->labels = labels;
 	slot->known = true;
-	slot->still = parks_counted(&s->reader, &look);
+	slot->still = res->print != 0;
 	return observe(s, slot, &look, stack, state, labels);
 }

@@ -65,7 +65,7 @@ struct piece {
 struct stack_reader {
 	uint32_t depth;
 	bool whole;
-	bool counted;			/* this version has the counter */
+	bool has_counter;
 	uint64_t long_bytes;		/* of long stacks, read in this run */
 	struct audit audit;
 	struct pc_frame *frames, *again;
@@ -88,13 +88,9 @@ struct run {
 	bool retried;
 };
 
-bool parks_counted(const struct reader *r, const struct g_look *g)
+bool parks_have_counter(const struct reader *r)
 {
-	const char *reason = g->status == G_WAITING ? go_wait_reason(r->rt, g->waitreason) : NULL;
-
-	if (target_is_core(r->target))
-		return true;	/* nothing runs in it */
-	return g->status != G_SYSCALL && !(reason && !strcmp(reason, "coroutine"));
+	return (go_runtime_caps(r->rt) & GO_CAP_TRACKINGSEQ) != 0;
 }
 
 struct error *stack_reader_create(uint32_t depth, bool whole, struct stack_reader **ret)
@@ -130,10 +126,17 @@ void stack_reader_destroy(struct stack_reader *sr)
 	free(sr);
 }
 
-/* Does the header tell whether it ran while it was read? */
+/*
+ * Does the header tell whether it has run? Not in system calls (from Go 1.26 on), nor when a coroutine hands over
+ * to another: there the same header may be seen twice, and the goroutine have run between.
+ */
 static bool counter_holds(const struct stack_reader *sr, const struct reader *r, const struct g_look *g)
 {
-	return target_is_core(r->target) || (sr->counted && parks_counted(r, g));
+	const char *reason = g->status == G_WAITING ? go_wait_reason(r->rt, g->waitreason) : NULL;
+
+	if (target_is_core(r->target))
+		return true;	/* nothing runs in it */
+	return sr->has_counter && g->status != G_SYSCALL && !(reason && !strcmp(reason, "coroutine"));
 }
 
 /* Has the counter had no time to come round, in so many ns between two headers? */
@@ -325,8 +328,13 @@ static void judge(struct stack_reader *sr, const struct reader *r, const struct 
 	walk(sr, r, p, &p->first, &first);
 	if (!proven)
 		walk(sr, r, p, &p->second, &second);
-	if (proven || stood_still(sr, r, &first, &second))
-		accept_stack(&first, res);
+	if (!proven && !stood_still(sr, r, &first, &second))
+		return;
+	accept_stack(&first, res);
+	if (!sr->has_counter)
+		res->print = p->first.done == p->len ? stand_in_print(&p->job->look, p->first.bytes, p->len) : 0;
+	else if (p->counted)
+		res->print = p->job->look.fingerprint;
 }
 
 static struct error *push_retry(struct stack_reader *sr, const struct stack_job *job)
@@ -438,8 +446,11 @@ static struct error *read_long(struct stack_reader *sr, const struct run *run, c
 	if (!err)
 		err = still_there(r);
 	if (!err && header_holds(r, job, &before) && header_holds(r, job, &after) &&
-	    header_holds(r, job, &last) && (proven || stood_still(sr, r, &first, &second)))
+	    header_holds(r, job, &last) && (proven || stood_still(sr, r, &first, &second))) {
 		accept_stack(&first, res);
+		/* Its first bytes are nowhere any more: nothing stands in for the counter. */
+		res->print = counter_holds(sr, r, &job->look) ? job->look.fingerprint : 0;
+	}
 	return err;
 }
 
@@ -475,8 +486,7 @@ static struct error *take_stack(struct stack_reader *sr, const struct run *run, 
 	return NULL;
 }
 
-/* A stack that can be walked now: parked, with sp inside its bounds. */
-static bool parked(const struct g_look *look, struct unwind_start *start)
+bool is_parked(const struct g_look *look, struct unwind_start *start)
 {
 	return unwind_start_parked(look, start) && start->at.sp >= start->at.lo &&
 	       start->at.sp < start->at.hi;
@@ -508,7 +518,7 @@ static struct error *try_again(struct stack_reader *sr, const struct run *run, s
 	if (look.goid != job->look.goid)
 		return report_moved(run, job);
 	job->look = look;
-	return parked(&look, &start) ? take_stack(sr, run, job, &start) : report_moved(run, job);
+	return is_parked(&look, &start) ? take_stack(sr, run, job, &start) : report_moved(run, job);
 }
 
 static struct error *run_retries(struct stack_reader *sr, struct run *run)
@@ -531,7 +541,7 @@ static struct error *run_all(struct stack_reader *sr, struct run *run, const str
 	for (size_t i = 0; i < n && !err; i++) {
 		struct unwind_start start;
 
-		if (parked(&jobs[i].look, &start))
+		if (is_parked(&jobs[i].look, &start))
 			err = take_stack(sr, run, &jobs[i], &start);
 		else
 			err = push_retry(sr, &jobs[i]);
@@ -551,7 +561,7 @@ struct error *stack_reader_run(struct stack_reader *sr, const struct reader *r,
 	if (r->g_span > GO_G_SPAN_MAX)
 		return &err_corrupt;
 	sr->n_retry = 0;
-	sr->counted = (go_runtime_caps(r->rt) & GO_CAP_TRACKINGSEQ) != 0;
+	sr->has_counter = parks_have_counter(r);
 	sr->long_bytes = 0;
 	err = run_all(sr, &run, jobs, n);
 	sr->n = 0;

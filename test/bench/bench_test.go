@@ -57,7 +57,7 @@ const envelope = `{"event_id": "43"}
 "ticks_due": 202`
 
 const envelopeRest = `, "ticks_done": 200, "ticks_left_out_as_idle": 3, "threads_captured": 9, "held_median_ns": 10240,
-"held_p99_ns": 40960, "tracer_in_real_time__1__yes_": 1, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5,
+"held_p99_ns": 40960, "tracer_rank__2_FIFO__1_nice_": 2, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5,
 "stacks_put_off": 0}}}}
 {"type": "profile", "length": 2}
 {}
@@ -75,7 +75,7 @@ func TestParseEnvelope(t *testing.T) {
 	if d := p.first.Sub(time.UnixMicro(1796036233614994)); d < -time.Microsecond || d > time.Microsecond {
 		t.Errorf("first tick %v", p.first)
 	}
-	for name, want := range map[string]float64{ticksDue: 202, ticksGated: 3, heldP99: 40960, realTime: 1, passes: 5} {
+	for name, want := range map[string]float64{ticksDue: 202, ticksGated: 3, heldP99: 40960, rank: 2, passes: 5} {
 		if p.health[name] != want {
 			t.Errorf("%s: %v", name, p.health[name])
 		}
@@ -170,7 +170,7 @@ func TestChooseRows(t *testing.T) {
 
 func healthOf(due, done, gated, rounds float64) map[string]float64 {
 	return map[string]float64{ticksDue: due, ticksDone: done, ticksGated: gated, passes: rounds, headersRead: rounds * 1000,
-		captured: 400, heldMedian: 10240, heldP99: 40960, realTime: 1}
+		captured: 400, heldMedian: 10240, heldP99: 40960, rank: 2}
 }
 
 // smallRow is 20 pairs at half the operations with goprof, which uses a tenth of a core and writes for 0.2 s.

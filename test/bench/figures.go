@@ -147,7 +147,7 @@ func (r *record) health(m *measured) {
 	of := func(name string) []float64 { return each(steady, func(p *profile) float64 { return p.health[name] }) }
 	due, done, gated := sum(of(ticksDue)), sum(of(ticksDone)), sum(of(ticksGated))
 	r.HeldMedian, r.HeldP99 = median(of(heldMedian))/1e3, median(of(heldP99))/1e3
-	r.RealTime = median(of(realTime)) == 1
+	r.RealTime = median(of(rank)) == 2
 	r.Captured = sum(of(captured))
 	r.PutOff = sum(of(putOff))
 	r.Stops, r.Gated = finite(r.Captured/done), finite(gated/done)

@@ -194,12 +194,12 @@ const (
 	ticksGated  = "ticks_left_out_as_idle"
 	heldMedian  = "held_median_ns"
 	heldP99     = "held_p99_ns"
-	realTime    = "tracer_in_real_time__1__yes_"
+	rank        = "tracer_rank__2_FIFO__1_nice_"
 	headersRead = "goroutine_headers_read"
 	passes      = "passes_over_all_goroutines"
 	putOff      = "stacks_put_off"
 	captured    = "threads_captured"
 )
 
-var healthNames = []string{ticksDue, ticksDone, ticksGated, heldMedian, heldP99, realTime, headersRead, passes, putOff,
+var healthNames = []string{ticksDue, ticksDone, ticksGated, heldMedian, heldP99, rank, headersRead, passes, putOff,
 	captured}

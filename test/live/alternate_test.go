@@ -82,7 +82,7 @@ func TestBurstsInRotation(t *testing.T) {
 		n = "24000"
 	}
 	builds := inTurn(1, eachVersion...)
-	if !testing.Short() { // before 1.17 all stacks are read each time, as far as there is time for that
+	if !testing.Short() { // before 1.17 something is read of all stacks each time, and so there are more turns
 		for _, build := range moreBuilds() {
 			if minorOf(build) == 15 {
 				builds = append(builds, build)

@@ -50,6 +50,30 @@ func TestIdleIsGated(t *testing.T) {
 	})
 }
 
+// Shows: ten thousand goroutines that wait are left alone before Go 1.17, too, where each header needs some of its stack to
+// be believed: looking at all of them comes to an end, and each has been seen where it is.
+func TestIdleWithoutCounter(t *testing.T) {
+	if coarse(t) {
+		t.Skip("the scheduler's tick is too rare here")
+	}
+	build := buildWithoutCounter(t)
+	p := startTarget(t, build, "many", "-n", "8")
+	const d, all = 5 * time.Second, 8 * 1275
+	prof := attach(t, p.pid, d).profile()
+	done, gated, own := prof.figure(t, "ticks done"), prof.figure(t, gatedLine), time.Duration(prof.figure(t, "own CPU"))
+	t.Logf("%.0f of %.0f ticks were left out, own CPU %v; %.0f stacks read, %.0f put off, %.0f believed unread", gated, done, own,
+		prof.figure(t, "stacks"), prof.figure(t, "stacks put off"), prof.figure(t, "unchanged"))
+	if gated < 0.5*done {
+		t.Errorf("%.0f of %.0f ticks were left out", gated, done)
+	}
+	if own > d/8 {
+		t.Errorf("%v of CPU time in %v", own, d)
+	}
+	if wall := prof.wall(with("runtime.chanrecv1")); wall < all*d*9/10 || wall > all*d*11/10 {
+		t.Errorf("%d goroutines for %v: %v in all", all, d, wall)
+	}
+}
+
 // Shows: between bursts of a millisecond ticks are left out, and no CPU time is lost by that.
 func TestBurstsAreNotGated(t *testing.T) {
 	if coarse(t) {

@@ -233,26 +233,29 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// Shows: the same before Go 1.17, whose runtime does not count parks: there an equal header is no reason to believe
-// anything. (A full run has it in TestStorm and TestAlternatingSplit, too.)
+// Shows: the same before Go 1.17, whose runtime does not count parks: there the first bytes of a stack tell whether its
+// goroutine has run. (A full run has it in TestStorm and TestAlternatingSplit, too.)
 func TestWithoutCounter(t *testing.T) {
-	version := ""
-	for _, v := range matrixVersions(t) {
-		if minorOf(v) < 17 {
-			version = v
-			break
-		}
-	}
-	if version == "" {
-		t.Skip("no Go before 1.17 can be had")
-	}
-	buildMatrix(t, version, []string{"plain"})
-	alternating(t, version+"-plain", 4*time.Second)
+	build := buildWithoutCounter(t)
+	alternating(t, build, 4*time.Second)
 	for _, kind := range stormKinds {
 		if kind.name == "works" || kind.name == "calls" {
-			stormUntil(t, version+"-plain", kind.args, 25000, 2*time.Second)
+			stormUntil(t, build, kind.args, 25000, 2*time.Second)
 		}
 	}
+}
+
+// buildWithoutCounter is of a Go version before 1.17.
+func buildWithoutCounter(t *testing.T) string {
+	t.Helper()
+	for _, v := range matrixVersions(t) {
+		if minorOf(v) < 17 {
+			buildMatrix(t, v, []string{"plain"})
+			return v + "-plain"
+		}
+	}
+	t.Skip("no Go before 1.17 can be had")
+	return ""
 }
 
 // Shows: the same for as many stacks as GOPROF_SOAK says (make soak: ten million).

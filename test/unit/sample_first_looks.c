@@ -120,6 +120,9 @@ int main(void)
 		T(state_of_one_that_waits_for_a_look_is_told),
 		T(one_that_is_held_has_been_looked_at),
 		T(one_that_dies_in_between_is_no_failure),
+		WITHOUT_COUNTER(one_that_has_no_turn_yet_is_told),
+		WITHOUT_COUNTER(state_of_one_that_waits_for_a_look_is_told),
+		WITHOUT_COUNTER(one_that_is_held_has_been_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

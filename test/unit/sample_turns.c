@@ -236,6 +236,14 @@ int main(void)
 		T(one_that_only_a_thread_knew_is_read_once),
 		T(one_that_only_a_thread_knew_goes_back),
 		T(one_that_has_its_turn_goes_back_all_the_same),
+		WITHOUT_COUNTER(ticks_of_a_round_are_alike),
+		WITHOUT_COUNTER(rounds_end_while_the_table_grows),
+		WITHOUT_COUNTER(one_that_was_on_a_cpu_goes_back),
+		WITHOUT_COUNTER(one_that_runs_at_its_turn_goes_back_later),
+		WITHOUT_COUNTER(late_look_lasts_no_longer),
+		WITHOUT_COUNTER(one_that_was_put_off_goes_back),
+		WITHOUT_COUNTER(one_that_only_a_thread_knew_goes_back),
+		WITHOUT_COUNTER(one_that_has_its_turn_goes_back_all_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ static inline void sampler_parts_init(struct sampler *s, struct tracer *tracer, 
 	s->frames = calloc(depth, sizeof(*s->frames));
 	assert_non_null(s->frames);
 	must(gs_init(&s->gs));
+	must(stand_in_create(&s->reader, &s->stand_in));
 	must(threads_init(&s->threads, &s->reader));
 	must(intern_init(&s->intern, s->reader.target, s->reader.rt, NULL, p));
 }
@@ -30,6 +31,7 @@ static inline void sampler_parts_deinit(struct sampler *s)
 	threads_deinit(&s->threads);
 	gs_deinit(&s->gs);
 	stack_reader_destroy(s->stacks);
+	stand_in_destroy(s->stand_in);
 	free(s->frames);
 	free(s->jobs);
 	free(s->unseen);

@@ -175,7 +175,7 @@ static inline void count_stack_reads(void *ctx, struct target *t, const struct s
 		x->stacks_read[i]++;
 }
 
-static inline int setup(void **state)
+static inline int begin(void **state, uint32_t caps)
 {
 	struct scene *x = test_calloc(1, sizeof(*x));
 	struct sampler *s = &x->s;
@@ -205,7 +205,7 @@ static inline int setup(void **state)
 		.target = x->target, .rt = go_fake_runtime(x->go), .layout = &x->layout, .clock = &x->world.clock,
 		.g_span = g_span(&x->layout), .m_span = m_span(&x->layout), .goroutines = true,
 	};
-	s->reader.rt->caps |= GO_CAP_TRACKINGSEQ;
+	s->reader.rt->caps = (s->reader.rt->caps & ~(uint32_t)GO_CAP_TRACKINGSEQ) | caps;
 	s->reader.rt->globals[GO_ALLGLEN].addr = LEN;
 	s->reader.rt->globals[GO_ALLGPTR].addr = PTR;
 	s->reader.rt->globals[GO_ALLM].addr = ALLM;
@@ -227,6 +227,17 @@ static inline int setup(void **state)
 	target_fake_on_read(x->target, count_stack_reads, x);
 	*state = x;
 	return 0;
+}
+
+static inline int setup(void **state)
+{
+	return begin(state, GO_CAP_TRACKINGSEQ);
+}
+
+/* Of a runtime that does not count parks: who is where it was is told by stacks (stand_in.c). */
+static inline int setup_without_counter(void **state)
+{
+	return begin(state, 0);
 }
 
 static inline int teardown(void **state)
@@ -306,5 +317,6 @@ static inline void see_all(struct scene *x)
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define WITHOUT_COUNTER(f) { #f " without counter", f, setup_without_counter, teardown, NULL }
 
 #endif
