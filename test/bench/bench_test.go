@@ -57,7 +57,7 @@ const envelope = `{"event_id": "43"}
 "ticks_due": 202`
 
 const envelopeRest = `, "ticks_done": 200, "ticks_left_out_as_idle": 3, "threads_captured": 9, "held_median_ns": 10240,
-"held_p99_ns": 40960, "tracer_rank__2_FIFO__1_nice_": 2, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5,
+"held_p99_ns": 40960, "tracer_rank__2_fifo__1_nice_": 2, "goroutine_headers_read": 7, "passes_over_all_goroutines": 5,
 "stacks_put_off": 0}}}}
 {"type": "profile", "length": 2}
 {}

@@ -194,7 +194,7 @@ const (
 	ticksGated  = "ticks_left_out_as_idle"
 	heldMedian  = "held_median_ns"
 	heldP99     = "held_p99_ns"
-	rank        = "tracer_rank__2_FIFO__1_nice_"
+	rank        = "tracer_rank__2_fifo__1_nice_"
 	headersRead = "goroutine_headers_read"
 	passes      = "passes_over_all_goroutines"
 	putOff      = "stacks_put_off"

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -147,7 +148,39 @@ func parseFlags() (*settings, []row, error) {
 }
 
 // run measures rows, one after the other, and keeps each as soon as it is there; false when one is missing or wrong.
+// checkFigures fails before the first row, not after it, where goprof has no such figures.
+func checkFigures(s *settings) error {
+	dir, err := os.MkdirTemp("", "goprof-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "check.envelope")
+	cmd := exec.Command(s.goprof, "run", "-q", "--no-dsn", "-o", file, s.target, "-n", "10")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	time.Sleep(500 * time.Millisecond)
+	in.Close() // at the end of its input the target ends
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("goprof run: %v", err)
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		_, err = parseEnvelope(data)
+	}
+	return err
+}
+
 func run(ctx context.Context, s *settings, rows []row) (ok bool) {
+	if err := checkFigures(s); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return false
+	}
 	ok = true
 	for _, r := range rows {
 		if ctx.Err() != nil {
