@@ -152,8 +152,8 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "active", .argument = "GOID|busiest", .type = OPTION_TYPE_GOID,
 		.min = 1, .max = UINT64_MAX - 1, .choices = busiest, .commands = COMMAND_RECORDING,
 		.group = group_output, .offset = AT(active),
-		.help = "goroutine that an envelope shows first (default: 1, main; where goroutines share "
-			"threads, the busiest)",
+		.help = "goroutine that an envelope shows first (default: 1, main; with --mode cpu, and where "
+			"goroutines share threads, the busiest)",
 	},
 	[OPTION_PROGRESS] = {
 		.name = "progress", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,
