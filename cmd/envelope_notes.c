@@ -4,12 +4,11 @@
  */
 #include "cmd/envelope_notes.h"
 
-#include <stdio.h>
-
 #include "cmd/options.h"
+#include "cmd/summary.h"
 #include "cmd/words.h"
 
-enum { MB = 1000 * 1000 };
+enum { MB = 1000 * 1000, LARGE = 10 * MB };
 
 static void add_count(struct buf *b, uint32_t n, const char *what, const char *before)
 {
@@ -29,75 +28,91 @@ static void add_counts(struct buf *b, const struct export_counts *c)
 	add_count(b, c->shared, "shared thread", c->goroutines || c->threads ? " and " : "");
 }
 
-static bool any(const struct export_counts *c)
+static uint64_t sum_of(const struct export_counts *c)
 {
-	return c->goroutines || c->threads || c->shared;
+	return (uint64_t)c->goroutines + c->threads + c->shared;
 }
 
-static void left_out_text(const struct options *o, const struct export_told *t, struct buf *b)
+/* Ends a note and begins the next. */
+static void say(struct buf *text, struct buf *b)
 {
-	if (!any(&t->left_out))
+	summary_paragraph(b, "note", buf_error(text) ? "" : text->data);
+	buf_clear(text);
+}
+
+static void left_out(const struct options *o, const struct export_told *t, struct buf *text, struct buf *b)
+{
+	if (!sum_of(&t->left_out))
 		return;
-	buf_adds(b, "  note  an envelope leaves out up to ");
-	add_counts(b, &t->left_out);
+	buf_adds(text, "an envelope leaves out up to ");
+	add_counts(text, &t->left_out);
 	if (t->cut)
-		buf_adds(b, ": with more it would be too big for the service\n");
+		buf_adds(text, ": with more it would be too big for the service");
 	else
-		buf_addf(b, " (--max-threads %llu; 0 keeps all)\n", (unsigned long long)o->max_threads);
+		buf_addf(text, " (--max-threads %llu; 0 keeps all)", (unsigned long long)o->max_threads);
+	say(text, b);
 }
 
-static void add_envelopes(struct buf *b, uint32_t n)
+static void add_envelopes(struct buf *text, uint32_t n, const char *what)
 {
-	buf_addf(b, "  note  %u envelope%s", n, n == 1 ? " was" : "s were");
+	buf_addf(text, "%u envelope%s %s", n, n == 1 ? " was" : "s were", what);
 }
 
-static void thinned_text(const struct export_told *t, struct buf *b)
+static void thinned(const struct export_told *t, struct buf *text, struct buf *b)
 {
-	uint32_t harmless = t->thinned - t->too_big;
-
 	if (t->too_big) {
-		add_envelopes(b, t->too_big);
-		buf_adds(b, " thinned: the service takes 50 MiB\n");
+		add_envelopes(text, t->too_big, "thinned: the service takes 50 MiB");
+		say(text, b);
 	}
-	if (harmless) {
-		add_envelopes(b, harmless);
-		buf_adds(b, " larger than 10 MB: parked goroutines have less detail, and all of their time\n");
+	if (t->thinned > t->too_big) {
+		add_envelopes(text, t->thinned - t->too_big, "larger than 10 MB: parked goroutines are told with "
+			      "less detail, and with all of their time");
+		say(text, b);
 	}
-	if (t->bytes > 10 * MB)
-		buf_addf(b, "  note  an envelope still has %llu MB: what else could be left out is not as harmless\n",
-			 (unsigned long long)((t->bytes + MB / 2) / MB));
+	if (t->bytes <= LARGE)
+		return;
+	buf_addf(text, "an envelope %shas %.1f MB; a lower --max-threads makes it smaller", t->thinned ? "still " : "",
+		 (double)t->bytes / MB);
+	say(text, b);
 }
 
-static void grouped_text(const struct export_told *t, struct buf *b)
+static void grouped(const struct export_told *t, struct buf *text, struct buf *b)
 {
-	bool one = t->grouped.goroutines + t->grouped.threads == 1;
-
-	if (!any(&t->grouped))
+	if (!sum_of(&t->grouped))
 		return;
-	buf_adds(b, "  note  in an envelope up to ");
-	add_counts(b, &t->grouped);
-	buf_addf(b, " %s told as the average of a group\n", one ? "is" : "are");
+	buf_adds(text, "in an envelope up to ");
+	add_counts(text, &t->grouped);
+	buf_addf(text, " %s told as the average of a group", sum_of(&t->grouped) == 1 ? "is" : "are");
+	say(text, b);
 }
 
 /* Options about envelopes where there are none. */
-static void useless_text(const struct options *o, struct buf *b)
+static void useless(const struct options *o, struct buf *text, struct buf *b)
 {
 	static const enum option_id ids[] = { OPTION_THREADS, OPTION_MAX_THREADS, OPTION_ACTIVE };
 
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
-		if (o->source[ids[i]] != OPTION_DEFAULT)
-			buf_addf(b, "  note  --%s is about envelopes: it changes nothing in a pprof file\n",
-				 option_table[ids[i]].name);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		if (o->source[ids[i]] == OPTION_DEFAULT)
+			continue;
+		buf_addf(text, "--%s is about envelopes, it changes nothing in a pprof file",
+			 option_table[ids[i]].name);
+		say(text, b);
+	}
 }
 
 void envelope_notes_text(const struct options *o, const struct export_told *told, bool wanted, struct buf *b)
 {
+	struct buf text;
+
+	buf_init(&text);
 	if (!wanted)
-		useless_text(o, b);
-	if (told->windows && o->threads.choice == EXPORT_BY_LABEL && !told->labelled)
-		buf_addf(b, "  note  no goroutine had the label %s: threads are those of entry functions\n",
-			 o->threads.key);
-	left_out_text(o, told, b);
-	thinned_text(told, b);
-	grouped_text(told, b);
+		useless(o, &text, b);
+	if (told->windows && o->threads.choice == EXPORT_BY_LABEL && !told->labelled) {
+		buf_addf(&text, "no goroutine had the label %s: threads are those of entry functions", o->threads.key);
+		say(&text, b);
+	}
+	left_out(o, told, &text, b);
+	thinned(told, &text, b);
+	grouped(told, &text, b);
+	buf_deinit(&text);
 }
