@@ -22,6 +22,7 @@ static const struct sentry_level levels[] = {
 	{ false, 0,           0,           1, false, SENTRY_GROUP_NONE },
 	{ false, 0,           0,           1, false, SENTRY_GROUP_SAME },
 	{ false, SECONDS(1),  0,           1, false, SENTRY_GROUP_SAME },
+	{ false, SECONDS(5),  0,           1, false, SENTRY_GROUP_SAME },
 	/* Until here it is harmless. */
 	{ false, SECONDS(5),  MSECS(50),   1, false, SENTRY_GROUP_SAME },
 	{ false, SECONDS(30), MSECS(200),  1, false, SENTRY_GROUP_SAME },
@@ -44,7 +45,7 @@ static const struct sentry_level levels[] = {
 enum {
 	LEVELS = sizeof(levels) / sizeof(levels[0]),
 	FIRST_GROUPS = 2,	/* the first level that groups */
-	HARMLESS = 3,		/* the last level that is taken above WISHED_BYTES already */
+	HARMLESS = 4,		/* the last level that is taken above WISHED_BYTES already */
 	THREAD_LEAST = 150,	/* bytes of a thread: two samples and its name */
 	WISHED_BYTES = 10 * 1000 * 1000 - 256 * 1024,	/* with the rest of the envelope 10 MB at most */
 };
