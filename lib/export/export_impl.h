@@ -116,7 +116,7 @@ struct sentry_level {
 	uint64_t mixed_ns;	/* off the CPU, the order of stacks within this time is not told; 0: it is */
 	uint64_t pushed_ns;	/* within this time what is on a CPU is told first; 0: everything in its place */
 	uint32_t tick_step;	/* on a CPU, every n-th tick */
-	bool all_mixed;		/* nor is the order of what is pushed, and no ticks */
+	uint64_t summed_ns;	/* on a CPU too, the order of stacks within this time is not told, and no ticks */
 	enum sentry_grouping grouping;
 };
 
@@ -304,6 +304,26 @@ struct error *sentry_threads_name(struct sentry_threads *t, const struct sentry_
 /* {"ID":{"name":...},...} of those told */
 void sentry_threads_json(const struct sentry_threads *t, const struct sentry_view *view,
 			 const struct export_options *o, struct sentry_stream *out);
+
+/* ---- sentry_sums.c: time by stack ---- */
+
+/* Time of one stack within some time. */
+struct sentry_stack_time {
+	uint32_t stack;
+	uint64_t ns;
+};
+
+struct sentry_sums {
+	struct sentry_stack_time *v;
+	uint32_t n, cap;
+	uint32_t from;		/* where those begin that may still grow */
+	uint32_t *place;	/* of a stack in v, if it is there */
+	uint32_t cap_place;
+};
+
+/* Zeroed before the first. */
+struct error *sentry_sums_add(struct sentry_sums *s, uint32_t stack, uint64_t ns);
+void sentry_sums_deinit(struct sentry_sums *s);
 
 /* ---- sentry_samples.c: from intervals to samples ---- */
 

@@ -17,29 +17,29 @@
 #define MSECS(n) ((n) * (uint64_t)NSEC_PER_MSEC)
 
 static const struct sentry_level levels[] = {
-	/* last ticks, mixed, pushed, tick step, mixed on the CPU too, groups */
-	{ true,  0,           0,           1, false, SENTRY_GROUP_NONE },
-	{ false, 0,           0,           1, false, SENTRY_GROUP_NONE },
-	{ false, 0,           0,           1, false, SENTRY_GROUP_SAME },
-	{ false, SECONDS(1),  0,           1, false, SENTRY_GROUP_SAME },
-	{ false, SECONDS(5),  0,           1, false, SENTRY_GROUP_SAME },
+	/* last ticks, mixed, pushed, tick step, summed, groups */
+	{ true,  0,           0,           1,  0,           SENTRY_GROUP_NONE },
+	{ false, 0,           0,           1,  0,           SENTRY_GROUP_NONE },
+	{ false, 0,           0,           1,  0,           SENTRY_GROUP_SAME },
+	{ false, SECONDS(1),  0,           1,  0,           SENTRY_GROUP_SAME },
+	{ false, SECONDS(5),  0,           1,  0,           SENTRY_GROUP_SAME },
 	/* Until here it is harmless. */
-	{ false, SECONDS(5),  MSECS(50),   1, false, SENTRY_GROUP_SAME },
-	{ false, SECONDS(30), MSECS(200),  1, false, SENTRY_GROUP_SAME },
-	{ false, SECONDS(30), MSECS(200),  1, false, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(1),  1, false, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(5),  1, false, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(30), 1, false, SENTRY_GROUP_PARKED },
+	{ false, SECONDS(5),  MSECS(50),   1,  0,           SENTRY_GROUP_SAME },
+	{ false, SECONDS(30), MSECS(200),  1,  0,           SENTRY_GROUP_SAME },
+	{ false, SECONDS(30), MSECS(200),  1,  0,           SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(1),  1,  0,           SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(5),  1,  0,           SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 1,  0,           SENTRY_GROUP_PARKED },
 	/* Nothing but time on CPUs is left. */
-	{ false, SECONDS(30), SECONDS(30), 2, false, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(30), 4, false, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(30), 16, false, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), MSECS(50),   16, true, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), MSECS(200),  16, true, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(1),  16, true, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(5),  16, true, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(30), 16, true, SENTRY_GROUP_PARKED },
-	{ false, SECONDS(30), SECONDS(30), 16, true, SENTRY_GROUP_ALL },
+	{ false, SECONDS(30), SECONDS(30), 2,  0,           SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 4,  0,           SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, 0,           SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, MSECS(50),   SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, MSECS(200),  SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, SECONDS(1),  SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, SECONDS(5),  SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, SECONDS(30), SENTRY_GROUP_PARKED },
+	{ false, SECONDS(30), SECONDS(30), 16, SECONDS(30), SENTRY_GROUP_ALL },
 };
 
 enum {
@@ -112,7 +112,7 @@ static struct error *measure(struct sentry_plan *plan)
 /* Can it fit at this level, whatever else is taken away? Not if what stays of on-CPU time is too much. */
 static bool can_fit(const struct sentry_level *level, const struct sentry_samples *s, uint64_t room)
 {
-	if (level->all_mixed)
+	if (level->summed_ns)
 		return true;
 	return s->oncpu_starts + (level->tick_step == 1 ? s->oncpu_ticks : 0) <= room;
 }

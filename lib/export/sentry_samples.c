@@ -20,9 +20,9 @@
  * goroutine's own are from one look to another.)
  *
  * Where that is too much, the level (sentry_plan.c) takes away: the last ticks; the order of parked
- * stacks within some time, of which then only the sums are told; the places of what is on a CPU within some time,
- * which is told in its order, followed by what was between, so that few gaps remain and each sample on
- * a CPU does; ticks of on-CPU intervals; their order.
+ * stacks within some time, of which then only the sums are told; the places of what is on a CPU within some
+ * time, which is told first in its order, then what was between, so that few gaps remain and each sample on a
+ * CPU does; ticks of on-CPU intervals; their order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,22 +45,18 @@ static uint64_t sample_bytes(void)
 	return bytes;
 }
 
-/* Time of one stack within a stretch. */
-struct mixed_stack {
-	uint32_t stack;
-	uint64_t ns;
-};
-
-/* A stretch. What is on a CPU is told first, in its order; of the rest only the sum for each stack. */
-struct mixed {
+/*
+ * A stretch. What is on a CPU is told first, interval by interval or as sums within a shorter time; of the rest
+ * only the sum for each stack.
+ */
+struct stretch {
 	uint64_t start, until;
 	bool begun;			/* there is one */
 	const struct interval **first;
 	uint32_t n_first, cap_first;
-	struct mixed_stack *v;
-	uint32_t n, cap;
-	uint32_t *place;	/* of a stack in v, if it is there */
-	uint32_t cap_place;
+	struct sentry_sums summed;		/* instead of them, */
+	uint64_t summed_from;		/* the last of them from here on */
+	struct sentry_sums rest;
 };
 
 struct expansion {
@@ -77,7 +73,7 @@ struct expansion {
 	uint64_t end;			/* where its last stack ended */
 	uint32_t stack;			/* that stack */
 	uint64_t held_back;		/* its last tick, written once something follows; 0: none */
-	struct mixed mixed;		/* goes on where that ended, and is written later */
+	struct stretch stretch;		/* goes on where that ended, and is written later */
 };
 
 static struct error *emit(struct expansion *x, uint64_t at, uint32_t stack)
@@ -223,38 +219,50 @@ static struct error *idle_until(struct expansion *x, uint64_t until, uint32_t ne
 
 /* ---- time told in stretches ---- */
 
-static struct error *emit_mixed(struct expansion *x)
+static struct error *emit_sums(struct expansion *x, struct sentry_sums *s)
 {
-	struct mixed *m = &x->mixed;
-	uint32_t first = m->n ? m->v[0].stack : 0;
-	struct error *err = m->n_first ? sentry_stack(x->stacks, m->first[0]->stack, &first) : NULL;
+	struct error *err = NULL;
 
-	if (!err)
-		err = idle_until(x, m->start, first);
-	x->end = m->start;
-	for (uint32_t i = 0; i < m->n_first && !err; i++)
-		err = add_oncpu(x, m->first[i], sentry_interval_end(x->view, m->first[i]), x->end);
-	for (uint32_t i = 0; i < m->n && !err; i++) {
+	for (uint32_t i = 0; i < s->n && !err; i++) {
 		/* What goes on needs no sample. */
-		if (!x->begun || m->v[i].stack != x->stack)
-			err = emit(x, x->end, m->v[i].stack);
-		x->stack = m->v[i].stack;
+		if (!x->begun || s->v[i].stack != x->stack)
+			err = emit(x, x->end, s->v[i].stack);
+		x->stack = s->v[i].stack;
 		x->begun = true;
-		x->end += m->v[i].ns;
+		x->end += s->v[i].ns;
 	}
-	m->n = m->n_first = 0;
-	m->begun = false;
+	s->n = s->from = 0;
 	return err;
 }
 
-/* Room for a stack's place; what is new is zero, which any value may be. */
-static struct error *reserve_place(struct mixed *m, uint32_t stack)
+static struct error *first_stack(struct expansion *x, uint32_t *ret)
 {
-	uint32_t before = m->cap_place;
-	struct error *err = array_reserve(&m->place, &m->cap_place, stack + 1, sizeof(*m->place));
+	const struct stretch *s = &x->stretch;
 
+	if (s->n_first)
+		return sentry_stack(x->stacks, s->first[0]->stack, ret);
+	*ret = s->summed.n ? s->summed.v[0].stack : s->rest.v[0].stack;
+	return NULL;
+}
+
+static struct error *end_stretch(struct expansion *x)
+{
+	struct stretch *s = &x->stretch;
+	uint32_t first;
+	struct error *err = s->begun ? first_stack(x, &first) : NULL;
+
+	if (err || !s->begun)
+		return err;
+	err = idle_until(x, s->start, first);
+	x->end = s->start;
+	for (uint32_t i = 0; i < s->n_first && !err; i++)
+		err = add_oncpu(x, s->first[i], sentry_interval_end(x->view, s->first[i]), x->end);
 	if (!err)
-		memset(m->place + before, 0, (size_t)(m->cap_place - before) * sizeof(*m->place));
+		err = emit_sums(x, &s->summed);
+	if (!err)
+		err = emit_sums(x, &s->rest);
+	s->n_first = 0;
+	s->begun = false;
 	return err;
 }
 
@@ -265,79 +273,73 @@ static struct error *reserve_place(struct mixed *m, uint32_t stack)
 static bool joins(const struct expansion *x, const struct interval *iv, uint64_t end)
 {
 	const struct sentry_level *level = x->view->level;
-	const struct mixed *m = &x->mixed;
-	bool pushed = iv->flags & INTERVAL_ONCPU || iv->t_start != m->until;
+	const struct stretch *s = &x->stretch;
+	bool pushed = iv->flags & INTERVAL_ONCPU || iv->t_start != s->until;
 	uint64_t most = pushed ? level->pushed_ns : level->mixed_ns;
 
-	return m->begun && end - iv->t_start < most && iv->t_start - m->start < most;
+	return s->begun && end - iv->t_start < most && iv->t_start - s->start < most;
 }
 
-static struct error *mix_first(struct mixed *m, const struct interval *iv)
+static struct error *put_first(struct stretch *s, const struct interval *iv)
 {
-	struct error *err = array_reserve(&m->first, &m->cap_first, m->n_first + 1, sizeof(*m->first));
+	struct error *err = array_reserve(&s->first, &s->cap_first, s->n_first + 1, sizeof(*s->first));
 
 	if (!err)
-		m->first[m->n_first++] = iv;
+		s->first[s->n_first++] = iv;
 	return err;
 }
 
-static struct error *mix_sum(struct expansion *x, const struct interval *iv, uint64_t ns)
+static struct error *put_into_sum(struct expansion *x, const struct interval *iv, uint64_t ns)
 {
-	struct mixed *m = &x->mixed;
-	uint32_t stack, i;
+	struct stretch *s = &x->stretch;
+	uint32_t stack;
 	struct error *err = sentry_stack(x->stacks, iv->stack, &stack);
 
-	if (!err)
-		err = reserve_place(m, stack);
-	if (!err)
-		err = array_reserve(&m->v, &m->cap, m->n + 1, sizeof(*m->v));
-	if (err)
-		return err;
-	i = m->place[stack];
-	if (i >= m->n || m->v[i].stack != stack) {
-		i = m->place[stack] = m->n++;
-		m->v[i] = (struct mixed_stack){ .stack = stack };
+	if (err || !(iv->flags & INTERVAL_ONCPU))
+		return err ? err : sentry_sums_add(&s->rest, stack, ns);
+	if (!s->summed.n || iv->t_start - s->summed_from >= x->view->level->summed_ns) {
+		s->summed_from = iv->t_start;
+		s->summed.from = s->summed.n;
 	}
-	m->v[i].ns += ns;
-	return NULL;
+	return sentry_sums_add(&s->summed, stack, ns);
 }
 
-static struct error *mix(struct expansion *x, const struct interval *iv, uint64_t end)
+static struct error *put(struct expansion *x, const struct interval *iv, uint64_t end)
 {
-	struct mixed *m = &x->mixed;
+	struct stretch *s = &x->stretch;
 
-	if (!m->begun)
-		m->start = iv->t_start;
-	m->begun = true;
-	m->until = end;
-	if (iv->flags & INTERVAL_ONCPU && !x->view->level->all_mixed)
-		return mix_first(m, iv);
-	return mix_sum(x, iv, end - iv->t_start);
+	if (!s->begun)
+		s->start = iv->t_start;
+	s->begun = true;
+	s->until = end;
+	if (iv->flags & INTERVAL_ONCPU && !x->view->level->summed_ns)
+		return put_first(s, iv);
+	return put_into_sum(x, iv, end - iv->t_start);
 }
-
-/* ---- one thread ---- */
 
 /* Is it told as part of a stretch? */
-static bool may_mix(const struct expansion *x, const struct interval *iv)
+static bool may_stretch(const struct expansion *x, const struct interval *iv)
 {
 	const struct sentry_level *level = x->view->level;
 
 	return level->mixed_ns && !x->active && (level->pushed_ns || !(iv->flags & INTERVAL_ONCPU));
 }
 
+/* ---- one thread ---- */
+
 static struct error *add_interval(struct expansion *x, const struct interval *iv)
 {
 	uint64_t end = sentry_interval_end(x->view, iv);
-	bool mixes = may_mix(x, iv);
+	bool stretches = may_stretch(x, iv);
 	uint32_t stack;
 	struct error *err = flush(x);
 
-	if (!err && mixes && joins(x, iv, end))
-		return mix(x, iv, end);
-	if (!err && x->mixed.begun)
-		err = emit_mixed(x);
-	if (!err && mixes)
-		return mix(x, iv, end);
+	if (!err && stretches && joins(x, iv, end))
+		return put(x, iv, end);
+	if (!err)
+		err = end_stretch(x);
+	if (!err && stretches)
+		return put(x, iv, end);
 	if (!err)
 		err = sentry_stack(x->stacks, iv->stack, &stack);
 	if (!err)
@@ -397,8 +399,8 @@ static struct error *add_thread(struct expansion *x, const struct sentry_threads
 	x->begun = false;
 	x->held_back = 0;
 	err = th->kind == SENTRY_GROUP ? add_group(x, th, &t->groups) : add_pieces(x, t, th);
-	if (!err && x->mixed.begun)
-		err = emit_mixed(x);
+	if (!err)
+		err = end_stretch(x);
 	if (!err && x->begun)
 		err = emit(x, x->end, x->stack);
 	return err;
@@ -423,9 +425,9 @@ static struct error *add_threads(struct expansion *x, const struct sentry_thread
 		x->active = t->v[i].id == t->active;
 		err = add_thread(x, t, &t->v[i]);
 	}
-	free(x->mixed.first);
-	free(x->mixed.v);
-	free(x->mixed.place);
+	free(x->stretch.first);
+	sentry_sums_deinit(&x->stretch.summed);
+	sentry_sums_deinit(&x->stretch.rest);
 	return err;
 }
 

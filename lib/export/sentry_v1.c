@@ -256,10 +256,9 @@ static void add_thinned(struct builder *b, cJSON *context)
 	if (level->mixed_ns && b->plan->o.mode == PROFILE_WALL)
 		add_number(b, o, "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
 	if (level->pushed_ns)
-		add_number(b, o, level->all_mixed ? "order_of_stacks_lost_within_ns" : "on_cpu_told_first_within_ns",
-			   level->pushed_ns);
-	if (level->all_mixed)
-		add_text(b, o, "on_cpu", "one sample where a stack begins, none at ticks");
+		add_number(b, o, "on_cpu_told_first_within_ns", level->pushed_ns);
+	if (level->summed_ns)
+		add_number(b, o, "order_of_stacks_on_cpu_lost_within_ns", level->summed_ns);
 	else if (level->tick_step > 1)
 		add_number(b, o, "on_cpu_one_sample_in_ticks", level->tick_step);
 	if (!b->plan->threads.n_groups)
