@@ -350,7 +350,7 @@ static void only_the_crowd_is_grouped(void **state)
 	assert_true(!lanes[0] && groups[0] == STACKS && lanes[1] == 12 && lanes[2] == 5);
 	threads_of(&l, STACKS + 16, lanes, groups);
 	assert_true(!lanes[0] && groups[0] == STACKS && groups[1] == STACKS && lanes[2] == 5);
-	/* By one stack is not enough: those who have most of them, whatever their stacks, and as few others as before. */
+	/* By one stack is not enough: those who have most threads then, whatever their stacks. */
 	threads_of(&l, 8, lanes, groups);
 	assert_true(groups[0] == 1 && groups[1] == 1 && lanes[2] + groups[2] <= 5);
 	threads_of(&l, 3, lanes, groups);

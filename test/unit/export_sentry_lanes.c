@@ -1,7 +1,8 @@
 /*
  * export_sentry_lanes.c: goroutines that share threads. Whatever the history, the time of each stack that
- * a server sees on the threads of one owner is the sum over its goroutines, and each tick on a CPU is there as a sample; there are as many lanes as goroutines were there at once, no more;
- * names and ids say whose they are, the same in every window.
+ * a server sees on the threads of one owner is the sum over its goroutines, and each tick on a CPU is there
+ * as a sample; there are as many lanes as goroutines were there at once, no more; names and ids say whose they
+ * are, the same in every window.
  */
 #include "sentry_server.h"
 

@@ -268,6 +268,11 @@ static void the_active_thread(void **state)
 	assert_true(active_of(win, &o) == 5);
 	o = (struct export_options){ .mode = PROFILE_CPU, .active_goid = 8 };
 	assert_true(active_of(win, &o) == 5);	/* 8 was never on a CPU: no samples */
+	/* Where only time on CPUs is told main mostly has none; but whoever asks for it gets it. */
+	o.active_goid = 0;
+	assert_true(active_of(win, &o) == 5);
+	o.active_goid = 1;
+	assert_true(active_of(win, &o) == 1);
 	window_free(win);
 	world_deinit(&w);
 }

@@ -2,8 +2,8 @@
  * export_sentry_weights.c: what a server makes of the samples is what the intervals say. A model of
  * the server reads the payload: it cuts idle samples off the edges of each thread, drops threads with
  * one sample, sorts by time, fills idle samples with what the stacks around them have in common, and lets
- * each sample last until the next one of its thread. For random
- * histories, thinned and dense, with gaps and both modes, the sums must be the interval lengths, and every tick on a CPU must be there as a sample.
+ * each sample last until the next one of its thread. For random histories, thinned and dense, with gaps and
+ * both modes, the sums must be the interval lengths, and every tick on a CPU must be there as a sample.
  */
 #include "sentry_world.h"
 
@@ -16,7 +16,7 @@ enum { THREADS = 40, STACKS = 6, CASES = 60, TICKS_MOST = 400 };
 
 enum { EMPTY = -1, MARK = -2 };
 
-/* Sums by thread and stack. Gaps are marked where the service would fill them. A stack is known by its leaf function "sN", or EMPTY, or MARK: "[idle]". */
+/* Sums by thread and stack. A stack is known by its leaf function "sN", or EMPTY, or MARK: "[idle]". */
 struct sums {
 	uint64_t ns[THREADS + 1][STACKS];
 	uint32_t samples[THREADS + 1][STACKS];
@@ -397,6 +397,92 @@ static void counts_by_kind(void **state)
 	end_history(&h);
 }
 
+/* ---- gaps ---- */
+
+/*
+ * In cpu mode, on a CPU at ticks 0 to 4 and 10 to 14. Three goroutines: with one stack, with two that have their
+ * root in common, and with two that have nothing in common. Only where something would be filled there is a mark.
+ */
+static void marks_where_they_are_needed(void **state)
+{
+	static struct sums got;
+	struct history h = { 0 };
+	struct world *w = &h.w;
+	profile_id f, alone;
+
+	(void)state;
+	world_init(w);
+	for (uint32_t s = 0; s < STACKS; s++)
+		h.stacks[s] = stack1(w, (const char *[]){ "s0", "s1", "s2", "s3", "s4", "s5" }[s]);
+	f = frame(w, "main", "s5", 1, 0);
+	alone = stack_of(w, &f, 1, PROFILE_STACK_COMPLETE);
+	for (uint64_t k = 1; k <= 4; k++)
+		track(w, k, "main.work");
+	for (int i = 0; i < 15; i++) {
+		bool on = i < 5 || i >= 10;
+
+		tick(w);
+		look(w, 1, h.stacks[0], "running", 0, true);
+		look(w, 2, h.stacks[1], "running", 0, on);
+		look(w, 3, h.stacks[i < 5 ? 1 : 2], "running", 0, on);
+		look(w, 4, i < 5 ? h.stacks[1] : alone, "running", 0, on);
+		world_pass(w, TICK);
+	}
+	h.window = close_now(w);
+	counts_of(h.window, PROFILE_CPU, 1, &got);
+	for (int k = 2; k <= 4; k++) {
+		assert_int_equal(got.idle[k], 1);
+		assert_int_equal(got.marks[k], k < 4);
+	}
+	assert_int_equal(got.ns[2][1], 10ull * TICK);
+	assert_int_equal(got.ns[3][1] + got.ns[3][2], 10ull * TICK);
+	assert_int_equal(got.ns[4][5], 5ull * TICK);
+	/* Each tick, and the closing one: no sample more for a gap. */
+	assert_int_equal(got.samples[2][1], 11);
+	end_history(&h);
+}
+
+/*
+ * Goroutines that follow each other on a shared thread at once, or after a while: a gap that is much shorter
+ * than a tick is no sample, and adds no more to the stack before it than it lasts.
+ */
+static void short_gaps_are_none(void **state)
+{
+	static const struct export_options o = { .threads = EXPORT_BY_ENTRY };
+	static const uint64_t gaps[] = { TICK / 17, TICK / 15 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct world w;
+		struct window *window;
+		struct sentry_v1 v;
+		struct buf text;
+		uint64_t n = 0;
+
+		world_init(&w);
+		for (uint64_t k = 1; k <= 20; k++) {
+			tick(&w);
+			track(&w, k, "main.work");
+			look(&w, k, stack1(&w, "s1"), "running", 0, true);
+			world_pass(&w, TICK - gaps[i]);
+			profile_gone(w.p, k, w.mono);
+			world_pass(&w, gaps[i]);
+		}
+		window = close_now(&w);
+		must(sentry_v1_build(window, &o, &v));
+		assert_int_equal(v.threads, 1);
+		text = profile_text(&v);
+		for (const char *p = text.data; (p = strstr(p, "{\"elapsed")); p++)
+			n++;
+		assert_int_equal(n, i ? 21 + 19 * 2 : 21);
+		assert_int_equal(strstr(text.data, "[idle]") != NULL, i);
+		buf_deinit(&text);
+		sentry_v1_deinit(&v);
+		window_free(window);
+		world_deinit(&w);
+	}
+}
+
 /* A window that was closed too late: nothing beyond 29.5 s is told. */
 static void no_sample_after_the_limit(void **state)
 {
@@ -443,6 +529,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_histories),
 		cmocka_unit_test(counts_by_kind),
+		cmocka_unit_test(marks_where_they_are_needed),
+		cmocka_unit_test(short_gaps_are_none),
 		cmocka_unit_test(no_sample_after_the_limit),
 	};
 
