@@ -24,7 +24,7 @@ struct export_options {
 	enum profile_mode mode;
 	uint32_t max_threads;		/* in an envelope; 0 = all */
 	bool active_busiest;		/* active thread: the busiest; else active_goid */
-	uint64_t active_goid;		/* 0: goroutine 1; if it is not there, shares threads, or in cpu mode: busiest */
+	uint64_t active_goid;		/* 0: goroutine 1; if not there, sharing threads, in cpu mode: busiest */
 	enum export_threads threads;
 	const char *label;		/* of EXPORT_BY_LABEL; borrowed */
 	struct export_told *told;	/* what was not told in full is added here; borrowed, NULL: nowhere */
