@@ -246,6 +246,7 @@ struct sentry_threads {
 	bool labelled;			/* some time has the label that was asked for */
 	uint32_t n_groups;		/* that are told */
 	struct export_counts grouped;	/* their members */
+	uint32_t left_threads;		/* how many threads are not told, and what they stand for: */
 	struct export_counts left_out;
 	struct keyset left_owners;	/* struct sentry_owner -> place in left_counts */
 	struct export_counts *left_counts;
@@ -269,10 +270,6 @@ struct error *sentry_threads_owner(struct sentry_threads *t, const struct sentry
 struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
 				    struct sentry_threads *ret);
 void sentry_threads_deinit(struct sentry_threads *t);
-static inline bool sentry_threads_left_out(const struct sentry_threads *t)
-{
-	return t->left_out.goroutines || t->left_out.threads || t->left_out.shared;
-}
 /* One more, which may push others out. */
 struct error *sentry_threads_add(struct sentry_threads *t, const struct sentry_thread *th);
 

@@ -78,7 +78,7 @@ static struct error *try(struct settling *s, bool *fits)
 
 	sentry_threads_deinit(s->t);
 	err = sentry_threads_choose(s->view, s->o, s->t);
-	*fits = !err && !sentry_threads_left_out(s->t);
+	*fits = !err && !s->t->left_threads;
 	return err;
 }
 
@@ -102,25 +102,93 @@ static struct error *least(struct settling *s, uint32_t *n, uint32_t low)
 	return err;
 }
 
+/* All threads, told or not. */
+static uint64_t threads_of(const struct sentry_threads *t)
+{
+	return (uint64_t)t->told + t->left_threads;
+}
+
+/* What the owners' parked goroutines need now, in the order of `ranked`. */
+static void needs_of(const struct sentry_threads *t, const struct keyset *ranked, uint32_t *ret)
+{
+	for (uint32_t i = 0; i < ranked->n; i++) {
+		size_t len;
+		const void *owner = keyset_get(ranked, i, &len);
+		uint32_t number = keyset_find(&t->owners, owner, len);
+
+		ret[i] = number < t->owners.n ? t->parked[number] : 0;
+	}
+}
+
+/*
+ * How many owners it takes, as far as numbers tell, with what they need alone and in groups. Each try goes
+ * through the whole window, and there may be a million goroutines.
+ */
+static uint32_t guess(uint64_t threads, uint64_t most, const uint32_t *alone, const uint32_t *grouped, uint32_t n)
+{
+	uint32_t i = 0;
+
+	for (; i < n && threads > most; i++)
+		if (alone[i] > grouped[i])
+			threads -= alone[i] - grouped[i];
+	return i;
+}
+
+/* With all owners' goroutines of one stack in groups there are few enough threads: with those of fewer owners? */
+static struct error *fewer(struct sentry_crowd *c, struct settling *s, uint64_t threads, const uint32_t *alone)
+{
+	_cleanup_free_ uint32_t *grouped = calloc((size_t)c->same.n + 1, sizeof(*grouped));
+	bool fits;
+	struct error *err;
+
+	if (!grouped)
+		return &err_nomem;
+	needs_of(s->t, &c->same, grouped);
+	c->n_same = guess(threads, s->o->max_threads, alone, grouped, c->same.n);
+	err = try(s, &fits);
+	if (err || fits)
+		return err;
+	/* Lanes are shared by those who were on a CPU, too: what is saved is not quite what is needed. */
+	c->n_same = c->same.n;
+	err = least(s, &c->n_same, 0);
+	return err ? err : try(s, &fits);
+}
+
+/* Not even then: those with several stacks, too. */
+static struct error *more(struct sentry_crowd *c, struct settling *s)
+{
+	bool fits;
+	struct error *err = rank(s->t, &c->parked);
+
+	c->n_parked = c->parked.n;
+	if (!err)
+		err = try(s, &fits);
+	if (err || !fits)
+		return err;
+	err = least(s, &c->n_parked, 1);
+	if (!err)
+		err = least(s, &c->n_same, 0);
+	return err ? err : try(s, &fits);
+}
+
 static struct error *settle(struct sentry_crowd *c, struct settling *s)
 {
+	_cleanup_free_ uint32_t *alone = NULL;
+	uint64_t threads = threads_of(s->t);
 	bool fits;
 	struct error *err = rank(s->t, &c->same);
 
+	if (err)
+		return err;
+	alone = calloc((size_t)c->same.n + 1, sizeof(*alone));
+	if (!alone)
+		return &err_nomem;
+	needs_of(s->t, &c->same, alone);
 	c->n_same = c->same.n;
-	if (!err)
-		err = try(s, &fits);
-	if (!err && !fits) {
-		err = rank(s->t, &c->parked);
-		c->n_parked = c->parked.n;
-		if (!err)
-			err = try(s, &fits);
-		if (!err && fits)
-			err = least(s, &c->n_parked, 1);
-	}
-	if (!err && fits)
-		err = least(s, &c->n_same, 0);
-	return err ? err : try(s, &fits);
+	err = try(s, &fits);
+	if (err)
+		return err;
+	return fits ? fewer(c, s, threads, alone) : more(c, s);
 }
 
 struct error *sentry_crowd_settle(struct sentry_crowd *c, const struct sentry_view *view,
@@ -128,7 +196,7 @@ struct error *sentry_crowd_settle(struct sentry_crowd *c, const struct sentry_vi
 {
 	struct settling s = { view, o, t };
 
-	if (o->threads == EXPORT_BY_GOROUTINE || !sentry_threads_left_out(t))
+	if (o->threads == EXPORT_BY_GOROUTINE || !t->left_threads)
 		return NULL;
 	return settle(c, &s);
 }

@@ -126,6 +126,7 @@ static struct error *leave_out(struct sentry_threads *t, const struct sentry_thr
 		t->left_counts[at] = (struct export_counts){ 0 };
 	count(&t->left_counts[at], t, th);
 	count(&t->left_out, t, th);
+	t->left_threads++;
 	return NULL;
 }
 
