@@ -137,8 +137,8 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "max-threads", .argument = "N", .type = OPTION_TYPE_NUMBER,
 		.min = 0, .max = 1000000, .value = "1000", .commands = COMMAND_RECORDING,
 		.group = group_output, .offset = AT(max_threads),
-		.help = "threads kept in an envelope, busiest first; 0 = all: what is too big for "
-			"the service is then thinned and grouped, and that is said",
+		.help = "threads kept in an envelope, busiest first; 0 = all: above 10 MB they have "
+			"less detail, and what is too big for the service is grouped, and that is said",
 	},
 	[OPTION_THREADS] = {
 		.name = "threads", .argument = "WHAT", .type = OPTION_TYPE_KEYED,
@@ -152,8 +152,8 @@ const struct option_row option_table[OPTION_COUNT] = {
 		.name = "active", .argument = "GOID|busiest", .type = OPTION_TYPE_GOID,
 		.min = 1, .max = UINT64_MAX - 1, .choices = busiest, .commands = COMMAND_RECORDING,
 		.group = group_output, .offset = AT(active),
-		.help = "goroutine that an envelope shows first (default: 1, main; where goroutines share "
-			"threads, the busiest)",
+		.help = "goroutine that an envelope shows first (default: 1, main; with --mode cpu, and where "
+			"goroutines share threads, the busiest)",
 	},
 	[OPTION_PROGRESS] = {
 		.name = "progress", .type = OPTION_TYPE_FLAG, .commands = COMMAND_RECORDING,

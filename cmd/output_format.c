@@ -62,13 +62,30 @@ static struct error *open_envelope(const struct export_options *o, void **ret)
 	return NULL;
 }
 
+static void keep_most(uint32_t *most, uint32_t n)
+{
+	if (*most < n)
+		*most = n;
+}
+
+static void keep_most_of_each(struct export_counts *most, const struct export_counts *c)
+{
+	keep_most(&most->goroutines, c->goroutines);
+	keep_most(&most->threads, c->threads);
+	keep_most(&most->shared, c->shared);
+}
+
 static void add_told(struct export_told *told, const struct sentry_v1 *v)
 {
-	told->windows += v->thinned;
-	if (told->grouped < v->grouped)
-		told->grouped = v->grouped;
-	if (told->left_out < v->left_out)
-		told->left_out = v->left_out;
+	told->windows++;
+	told->thinned += v->thinned;
+	told->too_big += v->too_big;
+	told->cut = told->cut || v->cut;
+	told->labelled = told->labelled || v->labelled;
+	if (told->bytes < v->profile_len)
+		told->bytes = v->profile_len;
+	keep_most_of_each(&told->grouped, &v->grouped);
+	keep_most_of_each(&told->left_out, &v->left_out);
 }
 
 static struct error *window_envelope(void *state, const struct window *w,
@@ -87,9 +104,9 @@ static struct error *window_envelope(void *state, const struct window *w,
 	}
 	if (err)
 		return err;
-	if (o->told)
-		add_told(o->told, &v);
 	err = envelope_write(&v, NULL, &to.sink);
+	if (!err && o->told)
+		add_told(o->told, &v);
 	sentry_v1_deinit(&v);
 	return err;
 }

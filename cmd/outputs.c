@@ -347,6 +347,14 @@ void outputs_health(const struct outputs *os, uint64_t health[HEALTH_COUNT])
 		health[i] += os->health[i];
 }
 
+bool outputs_have(const struct outputs *os, const struct output_format *format)
+{
+	for (size_t i = 0; i < os->n; i++)
+		if (os->v[i].format == format)
+			return true;
+	return false;
+}
+
 uint32_t outputs_silent(const struct outputs *os)
 {
 	return os->silent;

@@ -18,6 +18,7 @@
 
 struct delivery;
 struct dsn;
+struct output_format;
 struct outputs;
 struct window;
 
@@ -53,6 +54,8 @@ struct error *outputs_finish(struct outputs *os, bool (*drop)(void *ctx), void *
 
 /* After finish. Borrowed. */
 const struct delivery *outputs_deliveries(const struct outputs *os);
+/* Is there an output of this format? */
+bool outputs_have(const struct outputs *os, const struct output_format *format);
 /* How many envelopes were not made, because no goroutine was seen twice in their window. */
 uint32_t outputs_silent(const struct outputs *os);
 /* How many windows there were for envelopes. */

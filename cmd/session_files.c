@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cmd/command.h"
+#include "cmd/envelope_notes.h"
 #include "cmd/options.h"
 #include "cmd/output_format.h"
 #include "cmd/output_name.h"
@@ -132,25 +133,6 @@ static void add_output(const struct session *s, const struct delivery *first, st
 		add_envelopes(s, done, r);
 }
 
-/* What envelopes do not tell in full. */
-static void add_notes(const struct session *s, struct buf *b)
-{
-	const struct export_told *t = &s->told;
-	char n[WORD_MAX];
-
-	if (t->left_out)
-		buf_addf(b, "  note  an envelope leaves out up to %s %s (--max-threads %llu; 0 keeps all)\n",
-			 count_text(t->left_out, n),
-			 s->options->threads.choice == EXPORT_BY_GOROUTINE ? "goroutines" : "threads",
-			 (unsigned long long)s->options->max_threads);
-	if (t->windows)
-		buf_addf(b, "  note  %u envelope%s thinned: the service takes 50 MiB\n", t->windows,
-			 t->windows == 1 ? " was" : "s were");
-	if (t->grouped)
-		buf_addf(b, "  note  in an envelope up to %s goroutines are told as the average of a group\n",
-			 count_text(t->grouped, n));
-}
-
 void session_files_text(const struct session *s, struct buf *b)
 {
 	_cleanup_(rows_deinit) struct rows r = { .n = 0 };
@@ -170,5 +152,5 @@ void session_files_text(const struct session *s, struct buf *b)
 	if (outputs_silent(s->outputs))
 		buf_addf(b, "  note  no envelope for %u window%s: no goroutine was seen twice there\n",
 			 outputs_silent(s->outputs), outputs_silent(s->outputs) == 1 ? "" : "s");
-	add_notes(s, b);
+	envelope_notes_text(s->options, &s->told, outputs_have(s->outputs, &output_envelope), b);
 }

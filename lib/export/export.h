@@ -24,17 +24,29 @@ struct export_options {
 	enum profile_mode mode;
 	uint32_t max_threads;		/* in an envelope; 0 = all */
 	bool active_busiest;		/* active thread: the busiest; else active_goid */
-	uint64_t active_goid;		/* 0: goroutine 1, or the busiest when it is not there or shares threads */
+	uint64_t active_goid;		/* 0: goroutine 1; if not there, sharing threads, in cpu mode: busiest */
 	enum export_threads threads;
 	const char *label;		/* of EXPORT_BY_LABEL; borrowed */
 	struct export_told *told;	/* what was not told in full is added here; borrowed, NULL: nowhere */
 };
 
-/* What the envelopes of a run do not tell in full. */
+/* Never added up: they are different things. */
+struct export_counts {
+	uint32_t goroutines;
+	uint32_t threads;		/* of the process, without a goroutine */
+	uint32_t shared;		/* threads of an envelope that goroutines share in turn */
+};
+
+/* What the envelopes of a run do not tell in full. Counts are the largest of all windows. */
 struct export_told {
-	uint32_t windows;		/* that were too big for the service in full */
-	uint32_t grouped;		/* most goroutines of one window that share a thread as an average */
-	uint32_t left_out;		/* most threads of one window that are not there */
+	uint32_t windows;		/* envelopes that were made */
+	uint32_t thinned;		/* of them, those that have less detail, as they would be larger than 10 MB */
+	uint32_t too_big;		/* of these, those that were more than the service takes */
+	uint64_t bytes;			/* most of one envelope's profile */
+	struct export_counts grouped;	/* told as an average */
+	struct export_counts left_out;	/* not there */
+	bool cut;			/* also what does not fit into what the service takes was left out */
+	bool labelled;			/* somebody had the label that was asked for */
 };
 
 /* Where bytes go. */
@@ -71,16 +83,21 @@ struct sentry_v1 {
 	struct buf transaction;			/* a JSON payload */
 	uint64_t profile_len;			/* bytes of the other one, which sentry_v1_profile writes */
 	char event_id[33], profile_id[33], trace_id[33];	/* 32 hex digits */
-	uint32_t threads, left_out;		/* told and not told */
-	uint32_t grouped;			/* goroutines that are told as part of a group only */
-	bool thinned;				/* too big for the service in full */
+	uint32_t threads;			/* that are told */
+	struct export_counts left_out;		/* those that are not */
+	struct export_counts grouped;		/* told as part of a group only */
+	bool labelled;				/* somebody has the label that was asked for */
+	bool thinned;				/* less detail, as it would be larger than 10 MB */
+	bool too_big;				/* and more than the service takes; */
+	bool cut;				/* so much that threads had to be left out */
 	struct sentry_plan *plan;		/* the profile to be written; private */
 };
 
 /*
  * Builds the transaction and lays out the profile, of the first 29.5 s. ERROR_NOT_FOUND: fewer than
- * two ticks, or no goroutine with two samples: nothing may be sent (say so). Too big for the service:
- * thinned, then grouped, at last with fewer threads (sentry_plan.c). The window must outlive *ret.
+ * two ticks, or no goroutine with two samples: nothing may be sent (say so). What is large is told with
+ * less detail, what is too big for the service is thinned, then grouped, at last with fewer threads
+ * (sentry_plan.c). The window must outlive *ret.
  * sentry_v1_deinit is needed only after success.
  */
 struct error *sentry_v1_build(const struct window *w, const struct export_options *o,

@@ -47,6 +47,8 @@ void keyset_init(struct keyset *k);
 void keyset_deinit(struct keyset *k);
 /* The number of the key; *fresh tells whether it was new, and then it is the highest so far. */
 struct error *keyset_add(struct keyset *k, const void *key, size_t len, uint32_t *ret, bool *fresh);
+/* The number of a key that is there; UINT32_MAX: it is not. */
+uint32_t keyset_find(const struct keyset *k, const void *key, size_t len);
 /* What it takes of memory. */
 size_t keyset_bytes(const struct keyset *k);
 /* Borrowed until the next keyset_add. */
@@ -95,6 +97,8 @@ void sentry_stacks_deinit(struct sentry_stacks *s);
 struct error *sentry_stack(struct sentry_stacks *s, profile_id stack, uint32_t *ret);
 /* Of one frame that no function stands for. */
 struct error *sentry_stack_of_mark(struct sentry_stacks *s, const char *mark, uint32_t *ret);
+/* Have two stacks of the payload their root in common? */
+bool sentry_stacks_common(const struct sentry_stacks *s, uint32_t a, uint32_t b);
 /* "frames":[...],"stacks":[...] */
 void sentry_stacks_json(const struct sentry_stacks *s, struct sentry_stream *out);
 
@@ -110,8 +114,9 @@ enum sentry_grouping {
 struct sentry_level {
 	bool last_ticks;	/* of parked intervals the last tick too */
 	uint64_t mixed_ns;	/* off the CPU, the order of stacks within this time is not told; 0: it is */
+	uint64_t pushed_ns;	/* within this time what is on a CPU is told first; 0: everything in its place */
 	uint32_t tick_step;	/* on a CPU, every n-th tick */
-	bool all_mixed;		/* on the CPU, too */
+	uint64_t summed_ns;	/* on a CPU too, the order of stacks within this time is not told, and no ticks */
 	enum sentry_grouping grouping;
 };
 
@@ -120,7 +125,21 @@ struct sentry_view {
 	const struct window *w;
 	enum profile_mode mode;
 	uint64_t limit;		/* CLOCK_MONOTONIC: nothing later is told */
+	profile_id unread;	/* the stack of goroutines that were not looked at yet; 0: there is none */
 	const struct sentry_level *level;
+	const struct sentry_crowd *crowd;
+};
+
+/* Whose threads are shared, or grouped. No padding: its bytes are compared. */
+struct sentry_owner {
+	profile_id name;	/* string: entry function, or the value of the label */
+	uint32_t by_label, native;
+};
+
+/* Owners of shared threads whose goroutines are grouped, as they would need too many; sentry_crowd.c. */
+struct sentry_crowd {
+	struct keyset same, parked;	/* struct sentry_owner, those with most threads first */
+	uint32_t n_same, n_parked;	/* so many of them are grouped in this way */
 };
 
 /* ---- sentry_groups.c: many goroutines told as one ---- */
@@ -128,21 +147,25 @@ struct sentry_view {
 /* What is to be known of a goroutine before it is told. */
 struct sentry_facts {
 	uint64_t key, cpu_ns;
-	uint64_t start;			/* of its first interval that is told */
 	uint32_t changes;		/* intervals */
 	profile_id entry;		/* of its latest track */
-	profile_id stack;		/* of the first interval that is told */
-	profile_id state, labels;	/* of the latest one */
-	bool told, oncpu, one_stack;
+	profile_id stack;		/* of the first interval that is told, if possible one that was looked at */
+	profile_id state;		/* with that stack; 0 when there were several */
+	bool told, oncpu;
+	bool looked_at;			/* `stack` is one */
+	bool one_stack;			/* it had no other */
 	bool alone;			/* must not be grouped */
+	bool joined;			/* some of its time is in a group */
 };
 
 struct sentry_group {
 	uint64_t start;			/* of the first member, CLOCK_MONOTONIC */
 	uint64_t cpu_ns;
+	uint64_t latest;		/* key of the member that was counted last */
 	uint32_t members;
-	profile_id name, state;
-	bool by_label, native, one_stack;
+	uint32_t own;			/* of them, those that have not been counted in another group */
+	uint32_t owner;			/* its number in sentry_threads.owners */
+	profile_id stack, state;	/* of all members; stack 0: they have several */
 };
 
 /* Time of one stack in a group, all members together. */
@@ -162,16 +185,19 @@ struct sentry_groups {
 };
 
 struct sentry_threads;
+struct sentry_piece;
 
 void sentry_groups_init(struct sentry_groups *g);
 void sentry_groups_deinit(struct sentry_groups *g);
-/* All goroutines must have been counted before the first is added. */
+/* May goroutine f join a group of this owner? */
+bool sentry_groups_take(const struct sentry_view *view, const struct sentry_facts *f,
+			const struct sentry_owner *owner);
+/* Counts a piece of a goroutine that may join. All must have been counted before the first is added. */
 struct error *sentry_groups_count(struct sentry_groups *g, const struct sentry_view *view,
-				  const struct export_options *o, const struct sentry_facts *f);
-/* Adds a goroutine with its n tracks; *ret is set to true unless it may not be grouped or would be alone. */
-struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view,
-				const struct export_options *o, const struct sentry_facts *f,
-				const uint32_t *tracks, uint32_t n, bool *ret);
+				  const struct sentry_facts *f, const struct sentry_owner *owner, uint32_t number);
+/* Adds it; *ret tells whether its group has other members too: else it is told by itself. */
+struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view, struct sentry_facts *f,
+				const struct sentry_owner *owner, const struct sentry_piece *piece, bool *ret);
 /* Makes all groups threads. */
 struct error *sentry_groups_threads(struct sentry_threads *t);
 
@@ -187,7 +213,9 @@ enum sentry_thread_kind {
 struct sentry_piece {
 	uint32_t track;		/* of the window */
 	uint32_t first, end;
-	uint32_t owner, lane;	/* sentry_lanes.c */
+	uint32_t owner;		/* in sentry_threads.owners */
+	uint32_t lane : 31;	/* sentry_lanes.c */
+	uint32_t parked : 1;	/* the goroutine was never on a CPU */
 };
 
 struct sentry_thread {
@@ -195,8 +223,7 @@ struct sentry_thread {
 	uint64_t cpu_ns;
 	uint32_t changes;	/* intervals; of a group its members */
 	uint32_t first, n;	/* its pieces, in order of time; of a group its sums */
-	profile_id name;	/* string: entry function, or the value of the label */
-	profile_id state;	/* string: of a group with one stack; else 0 */
+	profile_id name;	/* as in struct sentry_owner */
 	uint32_t lane;		/* from 0; of a group its number */
 	uint8_t kind;		/* enum sentry_thread_kind */
 	bool by_label;		/* `name` is a value */
@@ -210,13 +237,19 @@ struct sentry_threads {
 	uint32_t most;			/* 0: all are told */
 	struct sentry_piece *pieces;
 	uint32_t n_pieces, cap_pieces;
+	struct keyset owners;		/* struct sentry_owner; of lanes and groups */
+	uint32_t *parked;		/* for each: groups, and lanes on which nobody was ever on a CPU */
+	uint32_t cap_parked;
 	struct sentry_groups groups;
 	uint64_t active;		/* id of the active one, always among the told */
 	uint32_t goroutines;		/* in the window, told or not */
-	uint32_t n_groups, grouped;	/* that are told, and their members */
-	uint32_t left_out;		/* goroutines, or lanes */
-	struct keyset left_names;	/* profile_id of a string -> place in left_counts */
-	uint32_t *left_counts;
+	bool labelled;			/* some time has the label that was asked for */
+	uint32_t n_groups;		/* that are told */
+	struct export_counts grouped;	/* their members */
+	uint32_t left_threads;		/* how many threads are not told, and what they stand for: */
+	struct export_counts left_out;
+	struct keyset left_owners;	/* struct sentry_owner -> place in left_counts */
+	struct export_counts *left_counts;
 	uint32_t cap_left;
 };
 
@@ -224,9 +257,14 @@ struct sentry_threads {
 bool sentry_interval_told(const struct sentry_view *view, const struct interval *iv);
 /* Its end, as far as it is told. */
 uint64_t sentry_interval_end(const struct sentry_view *view, const struct interval *iv);
-/* The value of the label that was asked for; false: there is none, or none was asked for. */
-bool sentry_label_value(const struct profile *p, const struct export_options *o, profile_id labels,
-			profile_id *ret);
+/* Whose is time with these labels? */
+struct sentry_owner sentry_owner_of(const struct sentry_view *view, const struct export_options *o,
+				    const struct profile_track_info *info, profile_id labels);
+
+/* Its number in t->owners. */
+struct error *sentry_threads_owner(struct sentry_threads *t, const struct sentry_view *view,
+				   const struct export_options *o, const struct profile_track_info *info,
+				   profile_id labels, uint32_t *ret);
 
 /* Fills *ret, which needs sentry_threads_deinit on failure too. */
 struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
@@ -237,12 +275,24 @@ struct error *sentry_threads_add(struct sentry_threads *t, const struct sentry_t
 
 /* ---- sentry_lanes.c: goroutines that share threads ---- */
 
-/* Cuts the told intervals of a track into pieces. `owners` collects whose they are. */
+/* Cuts the told intervals of a track into pieces by their owners, and adds them. */
 struct error *sentry_lanes_track(const struct sentry_view *view, const struct export_options *o,
-				 struct keyset *owners, uint32_t track, struct sentry_threads *t);
+				 uint32_t track, bool parked, struct sentry_threads *t);
 /* Lays all pieces out and adds the lanes; the first one of goroutine `wanted` (0 none) is pinned. */
-struct error *sentry_lanes(const struct sentry_view *view, const struct keyset *owners, uint64_t wanted,
-			   struct sentry_threads *t);
+struct error *sentry_lanes(const struct sentry_view *view, uint64_t wanted, struct sentry_threads *t);
+
+/* ---- sentry_crowd.c: shared threads that would be too many ---- */
+
+void sentry_crowd_init(struct sentry_crowd *c);
+void sentry_crowd_deinit(struct sentry_crowd *c);
+/* How goroutines of this owner are grouped, whatever the level. */
+enum sentry_grouping sentry_crowd_grouping(const struct sentry_crowd *c, const struct sentry_owner *owner);
+/*
+ * Decides whose goroutines are grouped, so that threads become as few as are wanted: as few owners' as
+ * possible, at last all of them. `t` are the threads without, then with it. `c` is the one of `view`.
+ */
+struct error *sentry_crowd_settle(struct sentry_crowd *c, const struct sentry_view *view,
+				  const struct export_options *o, struct sentry_threads *t);
 
 /* ---- sentry_names.c: ids and names ---- */
 
@@ -251,6 +301,26 @@ struct error *sentry_threads_name(struct sentry_threads *t, const struct sentry_
 /* {"ID":{"name":...},...} of those told */
 void sentry_threads_json(const struct sentry_threads *t, const struct sentry_view *view,
 			 const struct export_options *o, struct sentry_stream *out);
+
+/* ---- sentry_sums.c: time by stack ---- */
+
+/* Time of one stack within some time. */
+struct sentry_stack_time {
+	uint32_t stack;
+	uint64_t ns;
+};
+
+struct sentry_sums {
+	struct sentry_stack_time *v;
+	uint32_t n, cap;
+	uint32_t from;		/* where those begin that may still grow */
+	uint32_t *place;	/* of a stack in v, if it is there */
+	uint32_t cap_place;
+};
+
+/* Zeroed before the first. */
+struct error *sentry_sums_add(struct sentry_sums *s, uint32_t stack, uint64_t ns);
+void sentry_sums_deinit(struct sentry_sums *s);
 
 /* ---- sentry_samples.c: from intervals to samples ---- */
 
@@ -284,12 +354,14 @@ struct sentry_plan {
 	struct sentry_view view;	/* of the level below */
 	struct sentry_level level;
 	uint32_t step;			/* how often something was taken away */
-	enum sentry_grouping least;	/* groups that are made at any step */
+	struct sentry_crowd crowd;
 	struct export_options o;	/* with as many threads as fit */
 	struct sentry_threads threads;
 	struct sentry_stacks stacks;
 	struct sentry_samples samples;
-	bool thinned;			/* it is not all there */
+	bool thinned;			/* it is not all there, */
+	bool too_big;			/* since the service would not have taken it, */
+	bool cut;			/* not even as groups */
 	uint64_t body;			/* bytes without the head */
 	struct buf head;		/* the profile's other members, set by sentry_v1.c: {... */
 };

@@ -65,6 +65,13 @@ struct error *keyset_add(struct keyset *k, const void *key, size_t len, uint32_t
 	return NULL;
 }
 
+uint32_t keyset_find(const struct keyset *k, const void *key, size_t len)
+{
+	uint32_t i = mapb_get(&k->map, key, len);
+
+	return i != MAP_NONE ? i : UINT32_MAX;
+}
+
 size_t keyset_bytes(const struct keyset *k)
 {
 	return mapb_bytes(&k->map) + k->bytes.len + k->cap * sizeof(*k->v);

@@ -201,6 +201,20 @@ struct error *sentry_stack_of_mark(struct sentry_stacks *s, const char *mark, ui
 	return err ? err : keyset_add(&s->stacks, &frame, sizeof(frame), ret, &fresh);
 }
 
+/* The last frame of a stack, which is its root; UINT32_MAX: it has none. */
+static uint32_t root_of(const struct sentry_stacks *s, uint32_t stack)
+{
+	size_t len;
+	const uint32_t *v = keyset_get(&s->stacks, stack, &len);
+
+	return len ? v[len / sizeof(*v) - 1] : UINT32_MAX;
+}
+
+bool sentry_stacks_common(const struct sentry_stacks *s, uint32_t a, uint32_t b)
+{
+	return root_of(s, a) == root_of(s, b);
+}
+
 void sentry_stacks_json(const struct sentry_stacks *s, struct sentry_stream *out)
 {
 	struct buf *b = &out->b;

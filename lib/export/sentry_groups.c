@@ -3,6 +3,9 @@
  * takes. The thread is their average: each stack lasts as long as it lasted in all of them together,
  * divided by their number, which the thread's name says. A thread of the format cannot hold more time
  * than the window has, so this is as true as it can be; in which order stacks followed each other is lost.
+ *
+ * Where labels tell whose time is whose, it is pieces of goroutines that are grouped: a goroutine whose label
+ * changes is a member of several groups, with the time that it had each label.
  */
 #include <stdlib.h>
 
@@ -10,8 +13,8 @@
 
 /* No padding: its bytes are compared. */
 struct group_key {
-	profile_id name, stack;		/* stack 0: of any stacks */
-	uint32_t by_label, native;
+	uint32_t owner;
+	profile_id stack, state;	/* 0: of any */
 };
 
 struct sum_key {
@@ -34,47 +37,49 @@ void sentry_groups_deinit(struct sentry_groups *g)
 	free(g->sums);
 }
 
-static bool may_join(const struct sentry_view *view, const struct sentry_facts *f)
+static enum sentry_grouping grouping_of(const struct sentry_view *view, const struct sentry_owner *owner)
 {
-	enum sentry_grouping grouping = view->level->grouping;
+	enum sentry_grouping crowd = sentry_crowd_grouping(view->crowd, owner);
 
-	if (!f->told || f->alone)
-		return false;
+	return crowd > view->level->grouping ? crowd : view->level->grouping;
+}
+
+bool sentry_groups_take(const struct sentry_view *view, const struct sentry_facts *f,
+			const struct sentry_owner *owner)
+{
+	enum sentry_grouping grouping = f->told && !f->alone ? grouping_of(view, owner) : SENTRY_GROUP_NONE;
+
 	return grouping == SENTRY_GROUP_ALL ||
-	       (!f->oncpu && (grouping == SENTRY_GROUP_PARKED || f->one_stack));
+	       (!f->oncpu && (grouping == SENTRY_GROUP_PARKED || (grouping == SENTRY_GROUP_SAME && f->one_stack)));
 }
 
 static struct error *group_of(struct sentry_groups *g, const struct sentry_view *view,
-			      const struct export_options *o, const struct sentry_facts *f, uint32_t *ret)
+			      const struct sentry_facts *f, const struct sentry_owner *owner, uint32_t number,
+			      uint32_t *ret)
 {
-	bool same = view->level->grouping == SENTRY_GROUP_SAME, fresh;
-	struct group_key key = { .name = f->entry, .stack = same ? f->stack : 0,
-				 .native = f->key >= PROFILE_THREAD_KEY };
-	struct error *err;
+	bool same = grouping_of(view, owner) == SENTRY_GROUP_SAME, fresh;
+	struct group_key key = { number, same ? f->stack : 0, same ? f->state : 0 };
+	struct error *err = keyset_add(&g->keys, &key, sizeof(key), ret, &fresh);
 
-	key.by_label = sentry_label_value(view->w->profile, o, f->labels, &key.name);
-	err = keyset_add(&g->keys, &key, sizeof(key), ret, &fresh);
 	if (!err)
 		err = array_reserve(&g->v, &g->cap, g->keys.n, sizeof(*g->v));
 	if (!err && fresh)
-		g->v[*ret] = (struct sentry_group){ .start = UINT64_MAX, .name = key.name, .state = f->state,
-						    .by_label = key.by_label, .native = key.native,
-						    .one_stack = same };
+		g->v[*ret] = (struct sentry_group){ .start = UINT64_MAX, .owner = number, .stack = key.stack,
+						    .state = key.state };
 	return err;
 }
 
 struct error *sentry_groups_count(struct sentry_groups *g, const struct sentry_view *view,
-				  const struct export_options *o, const struct sentry_facts *f)
+				  const struct sentry_facts *f, const struct sentry_owner *owner, uint32_t number)
 {
 	uint32_t i;
-	struct error *err;
+	struct error *err = group_of(g, view, f, owner, number, &i);
 
-	if (!may_join(view, f))
-		return NULL;
-	err = group_of(g, view, o, f, &i);
-	if (!err)
-		g->v[i].members++;
-	return err;
+	if (err || (g->v[i].members && g->v[i].latest == f->key))
+		return err;
+	g->v[i].members++;
+	g->v[i].latest = f->key;
+	return NULL;
 }
 
 static struct error *add_time(struct sentry_groups *g, uint32_t group, profile_id stack, uint64_t ns)
@@ -94,32 +99,30 @@ static struct error *add_time(struct sentry_groups *g, uint32_t group, profile_i
 	return NULL;
 }
 
-struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view,
-				const struct export_options *o, const struct sentry_facts *f,
-				const uint32_t *tracks, uint32_t n, bool *ret)
+struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view, struct sentry_facts *f,
+				const struct sentry_owner *owner, const struct sentry_piece *piece, bool *ret)
 {
-	struct error *err;
+	const struct window_track *track = &view->w->tracks[piece->track];
+	struct sentry_group *group;
 	uint32_t i;
+	struct error *err = group_of(g, view, f, owner, piece->owner, &i);
 
-	if (!may_join(view, f))
-		return NULL;
-	err = group_of(g, view, o, f, &i);
-	if (err || g->v[i].members < 2)
+	if (err)
 		return err;
-	if (g->v[i].start > f->start)
-		g->v[i].start = f->start;
-	g->v[i].cpu_ns += f->cpu_ns;
-	for (uint32_t k = 0; k < n; k++) {
-		const struct window_track *track = &view->w->tracks[tracks[k]];
+	group = &g->v[i];
+	*ret = group->members > 1;
+	for (uint32_t k = piece->first; k < piece->end && *ret && !err; k++) {
+		const struct interval *iv = &track->v[k];
 
-		for (uint32_t m = 0; m < track->n && !err; m++) {
-			const struct interval *iv = &track->v[m];
-
-			if (sentry_interval_told(view, iv))
-				err = add_time(g, i, iv->stack, sentry_interval_end(view, iv) - iv->t_start);
-		}
+		if (!sentry_interval_told(view, iv))
+			continue;
+		if (group->start > iv->t_start)
+			group->start = iv->t_start;
+		group->cpu_ns += iv->cpu_ns;
+		err = add_time(g, i, iv->stack, sentry_interval_end(view, iv) - iv->t_start);
 	}
-	*ret = true;
+	group->own += *ret && !f->joined;
+	f->joined = f->joined || *ret;
 	return err;
 }
 
@@ -145,15 +148,17 @@ struct error *sentry_groups_threads(struct sentry_threads *t)
 		qsort(g->sums, n_sums, sizeof(*g->sums), by_group_and_time);
 	for (uint32_t i = 0, next; i < n_sums && !err; i = next) {
 		const struct sentry_group *group = &g->v[g->sums[i].group];
+		size_t len;
+		const struct sentry_owner *owner = keyset_get(&t->owners, group->owner, &len);
 		struct sentry_thread th = {
-			.cpu_ns = group->cpu_ns, .changes = group->members, .first = i,
-			.name = group->name, .state = group->one_stack ? group->state : 0,
-			.lane = g->sums[i].group, .kind = SENTRY_GROUP, .by_label = group->by_label,
-			.native = group->native,
+			.cpu_ns = group->cpu_ns, .changes = group->members, .first = i, .name = owner->name,
+			.lane = g->sums[i].group, .kind = SENTRY_GROUP, .by_label = owner->by_label,
+			.native = owner->native,
 		};
 
 		for (next = i; next < n_sums && g->sums[next].group == g->sums[i].group; next++)
 			th.n++;
+		t->parked[group->owner]++;
 		err = sentry_threads_add(t, &th);
 	}
 	return err;

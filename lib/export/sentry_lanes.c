@@ -16,24 +16,27 @@
 #include "base/cleanup.h"
 #include "export/export_impl.h"
 
-/* Who owns lanes. No padding: its bytes are compared. */
-struct owner_key {
-	profile_id name;
-	uint32_t by_label, native;
-};
-
 /* ---- stretches ---- */
 
-static struct error *owner_of(const struct sentry_view *view, const struct export_options *o,
-			      struct keyset *owners, const struct window_track *track,
-			      const struct interval *iv, uint32_t *ret)
+static bool known(const struct sentry_view *view, const struct interval *iv)
 {
-	struct owner_key key = { .name = track->info.entry,
-				 .native = track->info.key >= PROFILE_THREAD_KEY };
-	bool fresh;
+	return sentry_interval_told(view, iv) && iv->labels != PROFILE_LABELS_UNKNOWN;
+}
 
-	key.by_label = sentry_label_value(view->w->profile, o, iv->labels, &key.name);
-	return keyset_add(owners, &key, sizeof(key), ret, &fresh);
+/*
+ * The labels with which interval i counts. Those that could not be read are taken for the ones before, or at
+ * the beginning for the first ones that could.
+ */
+static profile_id labels_at(const struct sentry_view *view, const struct window_track *track, uint32_t i,
+			    profile_id before)
+{
+	if (track->v[i].labels != PROFILE_LABELS_UNKNOWN)
+		return track->v[i].labels;
+	if (before != PROFILE_LABELS_UNKNOWN)
+		return before;
+	while (i < track->n && !known(view, &track->v[i]))
+		i++;
+	return i < track->n ? track->v[i].labels : PROFILE_LABELS_NONE;
 }
 
 static bool goes_on(const struct sentry_piece *piece, const struct window_track *track, uint32_t i,
@@ -42,31 +45,42 @@ static bool goes_on(const struct sentry_piece *piece, const struct window_track 
 	return piece->end == i && piece->owner == owner && track->v[i - 1].t_end == track->v[i].t_start;
 }
 
+static struct error *add_interval(struct sentry_threads *t, const struct window_track *track, uint32_t begin,
+				  const struct sentry_piece *piece)
+{
+	struct sentry_piece *latest = t->n_pieces > begin ? &t->pieces[t->n_pieces - 1] : NULL;
+	struct error *err;
+
+	if (latest && goes_on(latest, track, piece->first, piece->owner)) {
+		latest->end = piece->end;
+		return NULL;
+	}
+	err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
+	if (!err)
+		t->pieces[t->n_pieces++] = *piece;
+	return err;
+}
+
 struct error *sentry_lanes_track(const struct sentry_view *view, const struct export_options *o,
-				 struct keyset *owners, uint32_t track, struct sentry_threads *t)
+				 uint32_t track, bool parked, struct sentry_threads *t)
 {
 	const struct window_track *tr = &view->w->tracks[track];
-	uint32_t begin = t->n_pieces, owner;
+	struct sentry_piece piece = { .track = track, .parked = parked };
+	profile_id labels = PROFILE_LABELS_UNKNOWN, last = PROFILE_LABELS_UNKNOWN;
+	uint32_t begin = t->n_pieces;
 	struct error *err = NULL;
 
 	for (uint32_t i = 0; i < tr->n && !err; i++) {
-		struct sentry_piece *latest = t->n_pieces > begin ? &t->pieces[t->n_pieces - 1] : NULL;
-
 		if (!sentry_interval_told(view, &tr->v[i]))
 			continue;
-		/* Labels that could not be read do not end what goes on. */
-		if (latest && tr->v[i].labels == PROFILE_LABELS_UNKNOWN)
-			owner = latest->owner;
-		else
-			err = owner_of(view, o, owners, tr, &tr->v[i], &owner);
-		if (!err && latest && goes_on(latest, tr, i, owner)) {
-			latest->end = i + 1;
-			continue;
-		}
+		labels = labels_at(view, tr, i, labels);
+		if (labels != last || last == PROFILE_LABELS_UNKNOWN)
+			err = sentry_threads_owner(t, view, o, &tr->info, labels, &piece.owner);
+		last = labels;
+		piece.first = i;
+		piece.end = i + 1;
 		if (!err)
-			err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
-		if (!err)
-			t->pieces[t->n_pieces++] = (struct sentry_piece){ track, i, i + 1, owner, 0 };
+			err = add_interval(t, tr, begin, &piece);
 	}
 	return err;
 }
@@ -76,7 +90,6 @@ struct error *sentry_lanes_track(const struct sentry_view *view, const struct ex
 struct layout {
 	const struct sentry_view *view;
 	struct sentry_threads *t;
-	const struct keyset *owners;
 	uint32_t *ends;		/* pieces of the owner at hand, by their end */
 	uint64_t *free;		/* its lanes: one bit each */
 	uint32_t lanes;		/* made so far */
@@ -166,7 +179,8 @@ static struct error *add_lane(struct layout *l, uint32_t begin, uint32_t end, ui
 {
 	const struct sentry_piece *p = l->t->pieces;
 	size_t len;
-	const struct owner_key *key = keyset_get(l->owners, p[begin].owner, &len);
+	const struct sentry_owner *key = keyset_get(&l->t->owners, p[begin].owner, &len);
+	bool parked = true;
 	struct sentry_thread th = {
 		.first = begin, .n = end - begin, .name = key->name, .lane = p[begin].lane,
 		.kind = SENTRY_LANE, .by_label = key->by_label, .native = key->native,
@@ -179,7 +193,9 @@ static struct error *add_lane(struct layout *l, uint32_t begin, uint32_t end, ui
 			th.cpu_ns += track->v[k].cpu_ns;
 		th.changes += p[i].end - p[i].first;
 		th.pinned = th.pinned || (wanted && track->info.key == wanted);
+		parked = parked && p[i].parked;
 	}
+	l->t->parked[p[begin].owner] += parked;
 	/* Of several lanes that a goroutine has been on, the first. */
 	if (th.pinned && l->pinned)
 		th.pinned = false;
@@ -206,12 +222,11 @@ static void sort_pieces(const struct sentry_view *view, struct sentry_threads *t
 	qsort_r(t->pieces, t->n_pieces, sizeof(*t->pieces), by_owner_and_start, (void *)(uintptr_t)view->w);
 }
 
-struct error *sentry_lanes(const struct sentry_view *view, const struct keyset *owners, uint64_t wanted,
-			   struct sentry_threads *t)
+struct error *sentry_lanes(const struct sentry_view *view, uint64_t wanted, struct sentry_threads *t)
 {
 	_cleanup_free_ uint32_t *ends = calloc((size_t)t->n_pieces + 1, sizeof(*ends));
 	_cleanup_free_ uint64_t *free_lanes = calloc((size_t)t->n_pieces / 64 + 1, sizeof(*free_lanes));
-	struct layout l = { .view = view, .t = t, .owners = owners, .ends = ends, .free = free_lanes };
+	struct layout l = { .view = view, .t = t, .ends = ends, .free = free_lanes };
 
 	if (!ends || !free_lanes)
 		return &err_nomem;

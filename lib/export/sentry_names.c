@@ -86,8 +86,9 @@ static void goroutine_name(struct buf *b, const struct sentry_threads *t, const 
 }
 
 /* What must not be lost when a name is cut stands in `tail`. */
-static void virtual_name(struct buf *b, struct buf *tail, const struct sentry_thread *th,
-			 const struct sentry_view *view, const struct export_options *o)
+static void virtual_name(struct buf *b, struct buf *tail, const struct sentry_threads *t,
+			 const struct sentry_thread *th, const struct sentry_view *view,
+			 const struct export_options *o)
 {
 	const struct profile *p = view->w->profile;
 
@@ -96,8 +97,8 @@ static void virtual_name(struct buf *b, struct buf *tail, const struct sentry_th
 	add_owner(b, th, p, o);
 	if (th->kind == SENTRY_LANE)
 		buf_addf(tail, " #%u", th->lane + 1);
-	else if (*profile_string_get(p, th->state))
-		buf_addf(tail, " [%.40s]", profile_string_get(p, th->state));
+	else if (*profile_string_get(p, t->groups.v[th->lane].state))
+		buf_addf(tail, " [%.40s]", profile_string_get(p, t->groups.v[th->lane].state));
 }
 
 /* The whole name into `b`, which is empty. */
@@ -110,7 +111,7 @@ static void name_of(struct buf *b, const struct sentry_threads *t, const struct 
 	if (th->kind == SENTRY_GOROUTINE)
 		goroutine_name(b, t, th, view);
 	else
-		virtual_name(b, &tail, th, view, o);
+		virtual_name(b, &tail, t, th, view, o);
 	if (b->len + tail.len > NAME_MOST && !b->failed) {
 		b->len = cut_length(b, NAME_MOST - strlen("...") - tail.len);
 		buf_adds(b, "...");
@@ -125,7 +126,7 @@ static void name_of(struct buf *b, const struct sentry_threads *t, const struct 
 /* Hashes of texts: numbers of strings and stacks differ from run to run, and within one. */
 struct id_key {
 	uint64_t name;
-	uint64_t stack;		/* of a group of one stack */
+	uint64_t stack, state;	/* of a group of one stack */
 	uint32_t lane, kind;
 };
 
@@ -154,10 +155,12 @@ static uint64_t stack_hash(const struct profile *p, profile_id stack)
 static uint64_t virtual_id(const struct sentry_threads *t, const struct sentry_thread *th,
 			   const struct profile *p, const struct map64 *used)
 {
+	const struct sentry_group *g = th->kind == SENTRY_GROUP ? &t->groups.v[th->lane] : NULL;
 	struct id_key key = {
 		.name = text_hash(p, th->name), .lane = th->kind == SENTRY_LANE ? th->lane : 0,
 		.kind = th->kind * 4u + th->by_label * 2u + th->native,
-		.stack = th->state ? stack_hash(p, t->groups.sums[th->first].stack) : 0,
+		.stack = g && g->stack ? stack_hash(p, g->stack) : 0,
+		.state = g && g->state ? text_hash(p, g->state) : 0,
 	};
 	uint64_t id = hash_bytes(&key, sizeof(key)) % VIRTUAL_IDS;
 

@@ -25,8 +25,10 @@ bool sentry_interval_told(const struct sentry_view *view, const struct interval 
 	return view->mode == PROFILE_WALL || iv->flags & INTERVAL_ONCPU;
 }
 
-bool sentry_label_value(const struct profile *p, const struct export_options *o, profile_id labels,
-			profile_id *ret)
+/* ---- whose time it is ---- */
+
+/* The value of the label that was asked for; false: there is none, or none was asked for. */
+static bool label_value(const struct profile *p, const struct export_options *o, profile_id labels, profile_id *ret)
 {
 	struct profile_labels l;
 
@@ -41,6 +43,37 @@ bool sentry_label_value(const struct profile *p, const struct export_options *o,
 		return true;
 	}
 	return false;
+}
+
+struct sentry_owner sentry_owner_of(const struct sentry_view *view, const struct export_options *o,
+				    const struct profile_track_info *info, profile_id labels)
+{
+	struct sentry_owner owner = { .name = info->entry, .native = info->key >= PROFILE_THREAD_KEY };
+
+	owner.by_label = label_value(view->w->profile, o, labels, &owner.name);
+	return owner;
+}
+
+static struct error *number_of(struct sentry_threads *t, const struct sentry_owner *owner, uint32_t *ret)
+{
+	bool fresh;
+	struct error *err = keyset_add(&t->owners, owner, sizeof(*owner), ret, &fresh);
+
+	if (!err)
+		err = array_reserve(&t->parked, &t->cap_parked, t->owners.n, sizeof(*t->parked));
+	if (!err && fresh)
+		t->parked[*ret] = 0;
+	return err;
+}
+
+struct error *sentry_threads_owner(struct sentry_threads *t, const struct sentry_view *view,
+				   const struct export_options *o, const struct profile_track_info *info,
+				   profile_id labels, uint32_t *ret)
+{
+	struct sentry_owner owner = sentry_owner_of(view, o, info, labels);
+
+	t->labelled = t->labelled || owner.by_label;
+	return number_of(t, &owner, ret);
 }
 
 /* ---- keeping the most important ---- */
@@ -64,19 +97,36 @@ static int by_weight(const void *va, const void *vb)
 	return (a->first > b->first) - (a->first < b->first);
 }
 
+/* What a thread of the envelope stands for. */
+static void count(struct export_counts *c, const struct sentry_threads *t, const struct sentry_thread *th)
+{
+	uint32_t n = th->kind == SENTRY_GROUP ? t->groups.v[th->lane].own : 1;
+
+	if (th->kind == SENTRY_LANE)
+		c->shared++;
+	else if (th->native)
+		c->threads += n;
+	else
+		c->goroutines += n;
+}
+
 static struct error *leave_out(struct sentry_threads *t, const struct sentry_thread *th)
 {
-	uint32_t at, n = th->kind == SENTRY_GROUP ? th->changes : 1;
+	struct sentry_owner owner = { th->name, th->by_label, th->native };
+	uint32_t at;
 	bool fresh;
-	struct error *err = keyset_add(&t->left_names, &th->name, sizeof(th->name), &at, &fresh);
+	struct error *err = keyset_add(&t->left_owners, &owner, sizeof(owner), &at, &fresh);
 
 	if (!err)
-		err = array_reserve(&t->left_counts, &t->cap_left, t->left_names.n,
+		err = array_reserve(&t->left_counts, &t->cap_left, t->left_owners.n,
 				    sizeof(*t->left_counts));
 	if (err)
 		return err;
-	t->left_counts[at] = (fresh ? 0 : t->left_counts[at]) + n;
-	t->left_out += n;
+	if (fresh)
+		t->left_counts[at] = (struct export_counts){ 0 };
+	count(&t->left_counts[at], t, th);
+	count(&t->left_out, t, th);
+	t->left_threads++;
 	return NULL;
 }
 
@@ -84,7 +134,7 @@ static struct error *leave_out(struct sentry_threads *t, const struct sentry_thr
  * The most important ones first, the rest left out. The busiest goroutine is kept as well: threads
  * without one may all be busier, and it is shown first where the one asked for is not there.
  */
-static struct error *cut(struct sentry_threads *t, bool last)
+static struct error *keep_most(struct sentry_threads *t, bool last)
 {
 	uint32_t keep = t->most, best = 0, n = t->told;
 	struct error *err = NULL;
@@ -115,7 +165,7 @@ struct error *sentry_threads_add(struct sentry_threads *t, const struct sentry_t
 
 	/* Twice as many as are wanted: seldom enough to sort them. */
 	if (t->most && t->told / 2 >= t->most + 32)
-		err = cut(t, false);
+		err = keep_most(t, false);
 	if (!err)
 		err = array_reserve(&t->v, &t->cap, t->told + 1, sizeof(*t->v));
 	if (!err)
@@ -132,7 +182,6 @@ struct choice {
 	struct sentry_threads *t;
 	uint32_t *order;	/* tracks by key and time */
 	uint64_t pinned;	/* key; 0: none */
-	struct keyset owners;	/* of lanes */
 };
 
 static int by_key_and_time(const void *va, const void *vb, void *ctx)
@@ -161,6 +210,23 @@ static uint32_t *ordered_tracks(const struct window *w)
 	return order;
 }
 
+/* That nobody had looked yet says nothing about what a goroutine did. */
+static void add_stack(struct sentry_facts *f, const struct interval *iv, bool looked_at)
+{
+	if (!f->stack || (looked_at && !f->looked_at)) {
+		f->stack = iv->stack;
+		f->state = iv->state;
+		f->one_stack = true;
+		f->looked_at = looked_at;
+		return;
+	}
+	if (looked_at != f->looked_at)
+		return;
+	f->one_stack = f->one_stack && iv->stack == f->stack;
+	if (iv->state != f->state)
+		f->state = 0;
+}
+
 static void add_facts(const struct sentry_view *view, const struct window_track *track,
 		      struct sentry_facts *f)
 {
@@ -172,15 +238,9 @@ static void add_facts(const struct sentry_view *view, const struct window_track 
 
 		if (!sentry_interval_told(view, iv))
 			continue;
-		if (!f->told) {
-			f->start = iv->t_start;
-			f->stack = iv->stack;
-		}
-		f->one_stack = (!f->told || f->one_stack) && iv->stack == f->stack;
 		f->told = true;
 		f->oncpu = f->oncpu || iv->flags & INTERVAL_ONCPU || iv->cpu_ns;
-		f->state = iv->state;
-		f->labels = iv->labels;
+		add_stack(f, iv, iv->stack != view->unread);
 	}
 }
 
@@ -218,20 +278,102 @@ static struct error *add_goroutine(struct choice *c, const struct sentry_facts *
 	return sentry_threads_add(c->t, &th);
 }
 
-static struct error *add_one(struct choice *c, const struct sentry_facts *f, uint32_t i, uint32_t next)
+/* ---- those that are grouped, or share threads ---- */
+
+/* Those of the goroutine's pieces from `begin` on that stay are the ones that join no group. */
+static struct error *group_pieces(struct choice *c, struct sentry_facts *f, uint32_t begin)
 {
-	bool grouped = false;
+	struct sentry_threads *t = c->t;
+	uint32_t kept = begin;
 	struct error *err = NULL;
 
-	if (c->view->level->grouping)
-		err = sentry_groups_add(&c->t->groups, c->view, c->o, f, c->order + i, next - i, &grouped);
-	if (err || grouped)
-		return err;
-	if (c->o->threads == EXPORT_BY_GOROUTINE)
-		return add_goroutine(c, f, i, next);
-	for (; i < next && !err; i++)
-		err = sentry_lanes_track(c->view, c->o, &c->owners, c->order[i], c->t);
+	for (uint32_t i = begin; i < t->n_pieces && !err; i++) {
+		size_t len;
+		const struct sentry_owner owner =
+			*(const struct sentry_owner *)keyset_get(&t->owners, t->pieces[i].owner, &len);
+		bool grouped = false;
+
+		if (sentry_groups_take(c->view, f, &owner))
+			err = sentry_groups_add(&t->groups, c->view, f, &owner, &t->pieces[i], &grouped);
+		if (!grouped)
+			t->pieces[kept++] = t->pieces[i];
+	}
+	t->n_pieces = kept;
 	return err;
+}
+
+static struct error *count_pieces(struct choice *c, const struct sentry_facts *f, uint32_t begin)
+{
+	struct sentry_threads *t = c->t;
+	struct error *err = NULL;
+
+	for (uint32_t i = begin; i < t->n_pieces && !err; i++) {
+		uint32_t number = t->pieces[i].owner;
+		size_t len;
+		const struct sentry_owner *owner = keyset_get(&t->owners, number, &len);
+
+		if (sentry_groups_take(c->view, f, owner))
+			err = sentry_groups_count(&t->groups, c->view, f, owner, number);
+	}
+	t->n_pieces = begin;
+	return err;
+}
+
+/* A goroutine by itself is in one piece for each track, all of one owner. */
+static struct error *cut_goroutine(struct choice *c, const struct sentry_facts *f, uint32_t i, uint32_t next)
+{
+	struct sentry_owner owner = { .name = f->entry, .native = f->key >= PROFILE_THREAD_KEY };
+	uint32_t number;
+	struct error *err = number_of(c->t, &owner, &number);
+
+	for (; i < next && !err; i++) {
+		err = add_piece(c->t, c->view->w, c->order[i]);
+		if (!err)
+			c->t->pieces[c->t->n_pieces - 1].owner = number;
+	}
+	return err;
+}
+
+static struct error *cut(struct choice *c, const struct sentry_facts *f, uint32_t i, uint32_t next)
+{
+	struct error *err = NULL;
+
+	if (c->o->threads == EXPORT_BY_GOROUTINE)
+		return cut_goroutine(c, f, i, next);
+	for (; i < next && !err; i++)
+		err = sentry_lanes_track(c->view, c->o, c->order[i], !f->oncpu, c->t);
+	return err;
+}
+
+/* Whoever was on a CPU is grouped only where everybody is. */
+static bool may_be_grouped(const struct choice *c, const struct sentry_facts *f)
+{
+	return !f->oncpu || c->view->level->grouping == SENTRY_GROUP_ALL;
+}
+
+/* Is anybody grouped? */
+static bool groups(const struct choice *c)
+{
+	const struct sentry_crowd *crowd = c->view->crowd;
+
+	return c->view->level->grouping || crowd->n_same || crowd->n_parked;
+}
+
+static struct error *add_one(struct choice *c, struct sentry_facts *f, uint32_t i, uint32_t next)
+{
+	bool alone = c->o->threads == EXPORT_BY_GOROUTINE;
+	uint32_t begin = c->t->n_pieces;
+	struct error *err;
+
+	if (alone && (!groups(c) || !may_be_grouped(c, f)))
+		return add_goroutine(c, f, i, next);
+	err = cut(c, f, i, next);
+	if (!err && groups(c))
+		err = group_pieces(c, f, begin);
+	if (err || !alone)
+		return err;
+	c->t->n_pieces = begin;
+	return f->joined ? NULL : add_goroutine(c, f, i, next);
 }
 
 static struct error *count_groups(struct choice *c)
@@ -240,9 +382,15 @@ static struct error *count_groups(struct choice *c)
 	struct error *err = NULL;
 	struct sentry_facts f;
 
-	for (uint32_t i = 0; i < w->n_tracks && !err; ) {
-		i = facts_of(c, i, &f);
-		err = sentry_groups_count(&c->t->groups, c->view, c->o, &f);
+	for (uint32_t i = 0, next; i < w->n_tracks && !err; i = next) {
+		uint32_t begin = c->t->n_pieces;
+
+		next = facts_of(c, i, &f);
+		if (!f.told || !may_be_grouped(c, &f))
+			continue;
+		err = cut(c, &f, i, next);
+		if (!err)
+			err = count_pieces(c, &f, begin);
 	}
 	return err;
 }
@@ -250,7 +398,7 @@ static struct error *count_groups(struct choice *c)
 static struct error *add_all(struct choice *c)
 {
 	const struct window *w = c->view->w;
-	struct error *err = c->view->level->grouping ? count_groups(c) : NULL;
+	struct error *err = groups(c) ? count_groups(c) : NULL;
 	struct sentry_facts f;
 
 	for (uint32_t i = 0, next; i < w->n_tracks && !err; i = next) {
@@ -259,11 +407,11 @@ static struct error *add_all(struct choice *c)
 		if (f.told)
 			err = add_one(c, &f, i, next);
 	}
-	if (!err && c->view->level->grouping)
+	if (!err && groups(c))
 		err = sentry_groups_threads(c->t);
 	if (!err && c->o->threads != EXPORT_BY_GOROUTINE)
-		err = sentry_lanes(c->view, &c->owners, c->pinned, c->t);
-	return err ? err : cut(c->t, true);
+		err = sentry_lanes(c->view, c->pinned, c->t);
+	return err ? err : keep_most(c->t, true);
 }
 
 /* Until here the pieces of a goroutine were places in the order of tracks. */
@@ -294,12 +442,17 @@ static uint32_t find_active(const struct sentry_threads *t)
 	return at < t->told ? at : 0;
 }
 
-/* Goroutine 1 is main's; but where goroutines share threads its thread says little. */
+/*
+ * Goroutine 1 is main's; but where goroutines share threads its thread says little, and where only time on
+ * CPUs is told mostly nothing: it waits for others.
+ */
 static uint64_t pinned_key(const struct export_options *o)
 {
 	if (o->active_busiest)
 		return 0;
-	return o->active_goid || o->threads != EXPORT_BY_GOROUTINE ? o->active_goid : 1;
+	if (o->active_goid || o->threads != EXPORT_BY_GOROUTINE || o->mode == PROFILE_CPU)
+		return o->active_goid;
+	return 1;
 }
 
 struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
@@ -310,11 +463,10 @@ struct error *sentry_threads_choose(const struct sentry_view *view, const struct
 	struct error *err;
 
 	*ret = (struct sentry_threads){ .most = o->max_threads };
-	keyset_init(&ret->left_names);
+	keyset_init(&ret->left_owners);
+	keyset_init(&ret->owners);
 	sentry_groups_init(&ret->groups);
-	keyset_init(&c.owners);
 	err = order ? add_all(&c) : &err_nomem;
-	keyset_deinit(&c.owners);
 	if (!err && !ret->told)
 		err = error_new(ERROR_NOT_FOUND, "no goroutine of this window has two samples");
 	if (!err)
@@ -325,7 +477,7 @@ struct error *sentry_threads_choose(const struct sentry_view *view, const struct
 		return err;
 	for (uint32_t i = 0; i < ret->told; i++)
 		if (ret->v[i].kind == SENTRY_GROUP) {
-			ret->grouped += ret->v[i].changes;
+			count(&ret->grouped, ret, &ret->v[i]);
 			ret->n_groups++;
 		}
 	ret->active = ret->v[find_active(ret)].id;
@@ -337,7 +489,9 @@ void sentry_threads_deinit(struct sentry_threads *t)
 	free(t->v);
 	free(t->pieces);
 	sentry_groups_deinit(&t->groups);
-	keyset_deinit(&t->left_names);
+	keyset_deinit(&t->owners);
+	free(t->parked);
+	keyset_deinit(&t->left_owners);
 	free(t->left_counts);
 	*t = (struct sentry_threads){ 0 };
 }

@@ -162,71 +162,112 @@ static void add_runtime(struct builder *b, cJSON *doc)
 
 /* ---- the transaction ---- */
 
-static int by_count(const void *va, const void *vb)
+/* A number of each kind of which there is any. */
+static void add_counts(struct builder *b, cJSON *o, const struct export_counts *c)
 {
-	const uint32_t *a = va, *b = vb;	/* {name, count} */
-
-	if (a[1] != b[1])
-		return a[1] < b[1] ? 1 : -1;
-	return (a[0] > b[0]) - (a[0] < b[0]);
+	if (c->goroutines)
+		add_number(b, o, "goroutines", c->goroutines);
+	if (c->threads)
+		add_number(b, o, "threads", c->threads);
+	if (c->shared)
+		add_number(b, o, "shared_threads", c->shared);
 }
 
-/* {"count":N,"by_entry":[{"entry":NAME,"count":N},...]}: names as values, keys must be ours. */
-static struct error *add_left_out(struct builder *b, cJSON *context)
+struct left_out {
+	struct sentry_owner owner;
+	struct export_counts counts;
+};
+
+static uint64_t sum_of(const struct export_counts *c)
 {
-	const struct sentry_threads *t = &b->plan->threads;
-	uint32_t n = t->left_names.n;
-	_cleanup_free_ uint32_t (*counts)[2] = calloc((size_t)n + 1, sizeof(*counts));
-	cJSON *o = add_object(b, context, "left_out"), *list;
+	return (uint64_t)c->goroutines + c->threads + c->shared;
+}
 
-	if (!counts)
-		return &err_nomem;
-	add_number(b, o, "count", t->left_out);
-	if (!n)
-		return NULL;
-	for (uint32_t i = 0; i < n; i++) {
-		size_t len;
+static int by_count(const void *va, const void *vb)
+{
+	const struct left_out *a = va, *b = vb;
+	uint64_t n = sum_of(&a->counts), m = sum_of(&b->counts);
 
-		counts[i][0] = *(const profile_id *)keyset_get(&t->left_names, i, &len);
-		counts[i][1] = t->left_counts[i];
-	}
-	qsort(counts, n, sizeof(*counts), by_count);
-	list = cJSON_AddArrayToObject(o, "by_entry");
-	for (uint32_t i = 0; list && i < n && i < LEFT_OUT_NAMES; i++) {
-		cJSON *row = cJSON_CreateObject();
+	if (n != m)
+		return n < m ? 1 : -1;
+	return memcmp(&a->owner, &b->owner, sizeof(a->owner));
+}
 
+/* [{"entry":NAME,"goroutines":N},...]: names as values, keys must be ours. */
+static struct error *add_left_out_rows(struct builder *b, cJSON *o, const struct left_out *v, uint32_t n,
+				       bool by_label)
+{
+	cJSON *list = NULL;
+
+	for (uint32_t i = 0, rows = 0; i < n && rows < LEFT_OUT_NAMES; i++) {
+		cJSON *row;
+
+		if (v[i].owner.by_label != by_label)
+			continue;
+		if (!list)
+			list = cJSON_AddArrayToObject(o, by_label ? "by_label" : "by_entry");
+		row = list ? cJSON_CreateObject() : NULL;
 		if (!row)
 			return &err_nomem;
 		cJSON_AddItemToArray(list, row);
-		add_required(b, row, "entry", profile_string_get(b->w->profile, counts[i][0]));
-		add_number(b, row, "count", counts[i][1]);
+		add_required(b, row, by_label ? "value" : "entry",
+			     profile_string_get(b->w->profile, v[i].owner.name));
+		add_counts(b, row, &v[i].counts);
+		rows++;
 	}
-	return list ? NULL : &err_nomem;
+	return NULL;
+}
+
+/* {"goroutines":N,...,"by_entry":[...],"by_label":[...]} */
+static struct error *add_left_out(struct builder *b, cJSON *context)
+{
+	const struct sentry_threads *t = &b->plan->threads;
+	uint32_t n = t->left_owners.n;
+	_cleanup_free_ struct left_out *v = calloc((size_t)n + 1, sizeof(*v));
+	cJSON *o = add_object(b, context, "left_out");
+	struct error *err;
+
+	if (!v)
+		return &err_nomem;
+	add_counts(b, o, &t->left_out);
+	for (uint32_t i = 0; i < n; i++) {
+		size_t len;
+
+		v[i].owner = *(const struct sentry_owner *)keyset_get(&t->left_owners, i, &len);
+		v[i].counts = t->left_counts[i];
+	}
+	qsort(v, n, sizeof(*v), by_count);
+	err = add_left_out_rows(b, o, v, n, false);
+	return err ? err : add_left_out_rows(b, o, v, n, true);
 }
 
 /* What was taken away because it would have been too much: sentry_plan.c. */
 static void add_thinned(struct builder *b, cJSON *context)
 {
 	const struct sentry_level *level = b->plan->view.level;
+	const struct export_counts *grouped = &b->plan->threads.grouped;
 	cJSON *o;
 
 	if (!b->plan->thinned)
 		return;
 	o = add_object(b, context, "thinned");
-	if (!level->last_ticks)
+	if (!level->last_ticks && b->plan->o.mode == PROFILE_WALL)
 		add_text(b, o, "parked", "one sample where a stack begins, no second one at its last tick");
-	if (level->mixed_ns)
-		add_number(b, o, level->all_mixed ? "order_of_stacks_lost_within_ns" :
-			   "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
-	if (level->all_mixed)
-		add_text(b, o, "on_cpu", "one sample where a stack begins, none at ticks");
+	if (level->mixed_ns && b->plan->o.mode == PROFILE_WALL)
+		add_number(b, o, "order_of_parked_stacks_lost_within_ns", level->mixed_ns);
+	if (level->pushed_ns)
+		add_number(b, o, "on_cpu_told_first_within_ns", level->pushed_ns);
+	if (level->summed_ns)
+		add_number(b, o, "order_of_stacks_on_cpu_lost_within_ns", level->summed_ns);
 	else if (level->tick_step > 1)
 		add_number(b, o, "on_cpu_one_sample_in_ticks", level->tick_step);
-	if (level->grouping) {
-		add_number(b, o, "goroutines_grouped", b->plan->threads.grouped);
-		add_number(b, o, "groups", b->plan->threads.n_groups);
-		add_text(b, o, "a_group_is", "the average of its goroutines: times their number it is their sum");
-	}
+	if (!b->plan->threads.n_groups)
+		return;
+	add_number(b, o, "goroutines_grouped", grouped->goroutines);
+	if (grouped->threads)
+		add_number(b, o, "threads_grouped", grouped->threads);
+	add_number(b, o, "groups", b->plan->threads.n_groups);
+	add_text(b, o, "a_group_is", "the average of its goroutines: times their number it is their sum");
 }
 
 static void add_threads_by(struct builder *b, cJSON *context)
@@ -399,7 +440,10 @@ static struct error *build(struct builder *b)
 	out->threads = b->plan->threads.told;
 	out->left_out = b->plan->threads.left_out;
 	out->grouped = b->plan->threads.grouped;
+	out->labelled = b->plan->threads.labelled;
 	out->thinned = b->plan->step > 0;
+	out->too_big = b->plan->too_big;
+	out->cut = b->plan->cut;
 	return err;
 }
 

@@ -60,19 +60,3 @@ struct error *envelope_write(const struct sentry_v1 *v, const struct dsn *dsn, s
 		err = sentry_v1_profile(v, out);
 	return err ? err : out->write(out, "\n", 1);
 }
-
-struct error *envelope_build(const struct sentry_v1 *v, const struct dsn *dsn, struct buf *ret)
-{
-	struct buf b;
-	struct buf_sink to = buf_sink_to(&b);
-	struct error *err;
-
-	buf_init(&b);
-	err = envelope_write(v, dsn, &to.sink);
-	if (err) {
-		buf_deinit(&b);
-		return err;
-	}
-	*ret = b;
-	return NULL;
-}

@@ -29,8 +29,6 @@ void dsn_deinit(struct dsn *d);
  * `dsn` may be NULL (a file for later).
  */
 struct error *envelope_write(const struct sentry_v1 *v, const struct dsn *dsn, struct sink *out);
-/* The same as a buffer; *ret is untouched on failure. */
-struct error *envelope_build(const struct sentry_v1 *v, const struct dsn *dsn, struct buf *ret);
 
 struct http_answer {
 	long status;		/* 0: no answer came */

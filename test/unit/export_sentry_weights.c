@@ -2,9 +2,8 @@
  * export_sentry_weights.c: what a server makes of the samples is what the intervals say. A model of
  * the server reads the payload: it cuts idle samples off the edges of each thread, drops threads with
  * one sample, sorts by time, fills idle samples with what the stacks around them have in common, and lets
- * each sample last until the next one of its thread. For random
- * histories, thinned and dense, with gaps and both modes, the sums must be the interval lengths to
- * the nanosecond, and every tick on a CPU must be there as a sample.
+ * each sample last until the next one of its thread. For random histories, thinned and dense, with gaps and
+ * both modes, the sums must be the interval lengths, and every tick on a CPU must be there as a sample.
  */
 #include "sentry_world.h"
 
@@ -21,12 +20,14 @@ enum { EMPTY = -1, MARK = -2 };
 struct sums {
 	uint64_t ns[THREADS + 1][STACKS];
 	uint32_t samples[THREADS + 1][STACKS];
+	uint32_t intervals[THREADS + 1][STACKS];
 	uint32_t idle[THREADS + 1];	/* samples with an empty stack */
+	uint32_t marks[THREADS + 1];
 };
 
 struct row {
 	uint64_t at;
-	int thread, stack, order;
+	int thread, stack, root, order;
 };
 
 /* ---- the model of the server ---- */
@@ -44,6 +45,14 @@ static int leaf_of(const cJSON *profile, int stack)
 	return atoi(cJSON_GetObjectItem(f, "function")->valuestring + 1);
 }
 
+static int root_of(const cJSON *profile, int stack)
+{
+	const cJSON *frames = cJSON_GetArrayItem(cJSON_GetObjectItem(profile, "stacks"), stack);
+	int n = cJSON_GetArraySize(frames);
+
+	return n ? cJSON_GetArrayItem(frames, n - 1)->valueint : EMPTY;
+}
+
 static int rows_by_time(const void *va, const void *vb)
 {
 	const struct row *a = va, *b = vb;
@@ -57,15 +66,19 @@ static size_t read_rows(const cJSON *profile, struct row **ret)
 	int n_stacks = cJSON_GetArraySize(cJSON_GetObjectItem(profile, "stacks"));
 	struct row *rows = calloc((size_t)cJSON_GetArraySize(samples) + 1, sizeof(*rows));
 	int *leaf = calloc((size_t)n_stacks + 1, sizeof(*leaf));
+	int *root = calloc((size_t)n_stacks + 1, sizeof(*root));
 	uint64_t before = 0;
 	size_t n = 0;
 
-	for (int i = 0; i < n_stacks; i++)
+	for (int i = 0; i < n_stacks; i++) {
 		leaf[i] = leaf_of(profile, i);
+		root[i] = root_of(profile, i);
+	}
 	cJSON_ArrayForEach(s, samples) {
 		rows[n].at = (uint64_t)cJSON_GetObjectItem(s, "elapsed_since_start_ns")->valuedouble;
 		rows[n].thread = cJSON_GetObjectItem(s, "thread_id")->valueint;
 		rows[n].stack = leaf[cJSON_GetObjectItem(s, "stack_id")->valueint];
+		rows[n].root = root[cJSON_GetObjectItem(s, "stack_id")->valueint];
 		rows[n].order = (int)n;
 		assert_true(rows[n].at >= before);	/* sorted as it stands */
 		assert_true(rows[n].at <= 29500000000);
@@ -73,13 +86,17 @@ static size_t read_rows(const cJSON *profile, struct row **ret)
 		before = rows[n++].at;
 	}
 	free(leaf);
+	free(root);
 	qsort(rows, n, sizeof(*rows), rows_by_time);
 	*ret = rows;
 	return n;
 }
 
-/* What an empty sample becomes: the whole stack, if the ones around it are equal; else a part of it. */
-static int filled(const struct row *own, size_t n, size_t i)
+/*
+ * An empty sample becomes what the stacks around it have in common from the root on. There must be nothing, or
+ * time in which nobody ran would be somebody's.
+ */
+static void check_not_filled(const struct row *own, size_t n, size_t i)
 {
 	size_t before = i, after = i;
 
@@ -87,7 +104,7 @@ static int filled(const struct row *own, size_t n, size_t i)
 		before--;
 	while (after < n && own[after].stack == EMPTY)
 		after++;
-	return own[before].stack == own[after].stack ? own[before].stack : EMPTY;
+	assert_int_not_equal(own[before].root, own[after].root);
 }
 
 /* One thread, its idle edges cut off. */
@@ -114,11 +131,12 @@ static void judge_thread(const struct row *rows, size_t n, int thread, struct su
 
 		if (stack == MARK) {
 			assert_true(i + 1 < k && own[i + 1].at == own[i].at + 1);
+			ret->marks[thread]++;
 			continue;
 		}
 		if (stack == EMPTY) {
 			ret->idle[thread]++;
-			stack = filled(own, k, i);
+			check_not_filled(own, k, i);
 		} else {
 			ret->samples[thread][stack]++;
 		}
@@ -237,6 +255,7 @@ static void expect(const struct history *h, const struct export_options *o, uint
 			if (!told(iv, o->mode))
 				continue;
 			ret->ns[key][s] += iv->t_end - iv->t_start;
+			ret->intervals[key][s]++;
 			if (iv->flags & INTERVAL_ONCPU || key == active)
 				ret->samples[key][s] += iv->end_tick - iv->first_tick;
 			else
@@ -249,7 +268,9 @@ static void compare(const struct sums *got, const struct sums *want)
 {
 	for (int t = 1; t <= THREADS; t++) {
 		for (int s = 0; s < STACKS; s++) {
-			assert_int_equal(got->ns[t][s], want->ns[t][s]);
+			/* A gap of less than a sixteenth of a tick is part of what was before it. */
+			assert_in_range(got->ns[t][s], want->ns[t][s],
+					want->ns[t][s] + want->intervals[t][s] * (TICK / 16));
 			/* A closing sample and an interval shorter than a tick may add one each. */
 			assert_true(got->samples[t][s] >= want->samples[t][s]);
 		}
@@ -376,6 +397,92 @@ static void counts_by_kind(void **state)
 	end_history(&h);
 }
 
+/* ---- gaps ---- */
+
+/*
+ * In cpu mode, on a CPU at ticks 0 to 4 and 10 to 14. Three goroutines: with one stack, with two that have their
+ * root in common, and with two that have nothing in common. Only where something would be filled there is a mark.
+ */
+static void marks_where_they_are_needed(void **state)
+{
+	static struct sums got;
+	struct history h = { 0 };
+	struct world *w = &h.w;
+	profile_id f, alone;
+
+	(void)state;
+	world_init(w);
+	for (uint32_t s = 0; s < STACKS; s++)
+		h.stacks[s] = stack1(w, (const char *[]){ "s0", "s1", "s2", "s3", "s4", "s5" }[s]);
+	f = frame(w, "main", "s5", 1, 0);
+	alone = stack_of(w, &f, 1, PROFILE_STACK_COMPLETE);
+	for (uint64_t k = 1; k <= 4; k++)
+		track(w, k, "main.work");
+	for (int i = 0; i < 15; i++) {
+		bool on = i < 5 || i >= 10;
+
+		tick(w);
+		look(w, 1, h.stacks[0], "running", 0, true);
+		look(w, 2, h.stacks[1], "running", 0, on);
+		look(w, 3, h.stacks[i < 5 ? 1 : 2], "running", 0, on);
+		look(w, 4, i < 5 ? h.stacks[1] : alone, "running", 0, on);
+		world_pass(w, TICK);
+	}
+	h.window = close_now(w);
+	counts_of(h.window, PROFILE_CPU, 1, &got);
+	for (int k = 2; k <= 4; k++) {
+		assert_int_equal(got.idle[k], 1);
+		assert_int_equal(got.marks[k], k < 4);
+	}
+	assert_int_equal(got.ns[2][1], 10ull * TICK);
+	assert_int_equal(got.ns[3][1] + got.ns[3][2], 10ull * TICK);
+	assert_int_equal(got.ns[4][5], 5ull * TICK);
+	/* Each tick, and the closing one: no sample more for a gap. */
+	assert_int_equal(got.samples[2][1], 11);
+	end_history(&h);
+}
+
+/*
+ * Goroutines that follow each other on a shared thread at once, or after a while: a gap that is much shorter
+ * than a tick is no sample, and adds no more to the stack before it than it lasts.
+ */
+static void short_gaps_are_none(void **state)
+{
+	static const struct export_options o = { .threads = EXPORT_BY_ENTRY };
+	static const uint64_t gaps[] = { TICK / 17, TICK / 15 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct world w;
+		struct window *window;
+		struct sentry_v1 v;
+		struct buf text;
+		uint64_t n = 0;
+
+		world_init(&w);
+		for (uint64_t k = 1; k <= 20; k++) {
+			tick(&w);
+			track(&w, k, "main.work");
+			look(&w, k, stack1(&w, "s1"), "running", 0, true);
+			world_pass(&w, TICK - gaps[i]);
+			profile_gone(w.p, k, w.mono);
+			world_pass(&w, gaps[i]);
+		}
+		window = close_now(&w);
+		must(sentry_v1_build(window, &o, &v));
+		assert_int_equal(v.threads, 1);
+		text = profile_text(&v);
+		for (const char *p = text.data; (p = strstr(p, "{\"elapsed")); p++)
+			n++;
+		assert_int_equal(n, i ? 21 + 19 * 2 : 21);
+		assert_int_equal(strstr(text.data, "[idle]") != NULL, i);
+		buf_deinit(&text);
+		sentry_v1_deinit(&v);
+		window_free(window);
+		world_deinit(&w);
+	}
+}
+
 /* A window that was closed too late: nothing beyond 29.5 s is told. */
 static void no_sample_after_the_limit(void **state)
 {
@@ -422,6 +529,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_histories),
 		cmocka_unit_test(counts_by_kind),
+		cmocka_unit_test(marks_where_they_are_needed),
+		cmocka_unit_test(short_gaps_are_none),
 		cmocka_unit_test(no_sample_after_the_limit),
 	};
 

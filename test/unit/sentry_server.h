@@ -18,6 +18,7 @@ struct server_row {
 	uint64_t thread, at;
 	uint64_t ns;	/* how long it lasts */
 	int stack;	/* that it is charged to */
+	int root;	/* frame at the root of its stack; SERVER_EMPTY: none */
 	uint32_t order;
 };
 
@@ -34,7 +35,8 @@ struct server {
 	size_t n_threads;
 	cJSON *names;		/* thread_metadata */
 	uint64_t active;
-	int *leaf;
+	int *leaf, *root;	/* of each stack: number of its function, frame */
+	size_t marks, empty;	/* samples of these */
 	struct buf text;
 };
 
@@ -64,11 +66,13 @@ static inline void server_tables(struct server *s, const char *profile, const ch
 	stacks = cJSON_GetObjectItem(doc, "stacks");
 	frames = cJSON_GetObjectItem(doc, "frames");
 	s->leaf = calloc((size_t)cJSON_GetArraySize(stacks) + 1, sizeof(*s->leaf));
+	s->root = calloc((size_t)cJSON_GetArraySize(stacks) + 1, sizeof(*s->root));
 	cJSON_ArrayForEach(stack, stacks) {
 		const cJSON *leaf = cJSON_GetArrayItem(stack, 0);
 		const char *name = leaf ? cJSON_GetObjectItem(cJSON_GetArrayItem(frames, leaf->valueint),
 							      "function")->valuestring : NULL;
 
+		s->root[i] = leaf ? cJSON_GetArrayItem(stack, cJSON_GetArraySize(stack) - 1)->valueint : SERVER_EMPTY;
 		s->leaf[i++] = !name ? SERVER_EMPTY : *name == '[' ? SERVER_MARK : atoi(name + 1);
 	}
 	s->names = cJSON_DetachItemFromObject(doc, "thread_metadata");
@@ -124,9 +128,14 @@ static inline void server_samples(struct server *s, const char *p)
 	s->v = malloc(cap * sizeof(*s->v));
 	while (*p != ']') {
 		struct server_row r = { .order = (uint32_t)s->n };
+		uint64_t stack;
 
 		r.at = server_number(&p, "{\"elapsed_since_start_ns\":");
-		r.stack = s->leaf[server_number(&p, ",\"stack_id\":")];
+		stack = server_number(&p, ",\"stack_id\":");
+		r.stack = s->leaf[stack];
+		r.root = s->root[stack];
+		s->marks += r.stack == SERVER_MARK;
+		s->empty += r.stack == SERVER_EMPTY;
 		r.thread = server_number(&p, ",\"thread_id\":");
 		assert_int_equal(*p++, '}');
 		p += *p == ',';
@@ -153,14 +162,14 @@ static inline void server_weigh(struct server_row *v, size_t n)
 
 		v[i].ns = i + 1 < n ? v[i + 1].at - v[i].at : 0;
 		if (v[i].stack != SERVER_EMPTY) {
-			before = v[i].stack;
+			before = v[i].root;
 			continue;
 		}
 		while (v[after].stack == SERVER_EMPTY)
 			after++;
-		/* What is idle is charged to both its neighbours if they are equal. */
-		if (v[after].stack == before)
-			fail_msg("idle time of thread %llu would be charged to s%d",
+		/* What is idle is charged to what its neighbours have in common. */
+		if (v[after].root == before)
+			fail_msg("idle time of thread %llu would be charged to frame %d",
 				 (unsigned long long)v[i].thread, before);
 	}
 }
@@ -191,6 +200,7 @@ static inline void server_free(struct server *s)
 {
 	free(s->v);
 	free(s->leaf);
+	free(s->root);
 	free(s->threads);
 	cJSON_Delete(s->names);
 	buf_deinit(&s->text);
@@ -209,6 +219,12 @@ static inline const struct server_thread *server_thread(const struct server *s, 
 static inline const char *server_name(const struct server *s, uint64_t id)
 {
 	return server_thread(s, id)->name;
+}
+
+/* Everything that is counted, for tests in which there is one kind. */
+static inline uint32_t counts_sum(const struct export_counts *c)
+{
+	return c->goroutines + c->threads + c->shared;
 }
 
 #endif
