@@ -192,19 +192,24 @@ static double fair_share(const struct summary *s)
 static double judge_own(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	double share = s->wall_ns ? (double)s->health[HEALTH_OWN_CPU] / (double)s->wall_ns : 0;
-	double of_quota = ratio(s, HEALTH_OWN_CPU, HEALTH_OWN_QUOTA);
-	double bad = share / fair_share(s), bad_quota = of_quota / 0.25;
-	char a[WORD_MAX], b[WORD_MAX];
+	char a[WORD_MAX];
 
 	if (!s->wall_ns)
 		return 0;
-	percent_text(share, 1, 1, a);
-	percent_text(of_quota, 1, 1, b);
-	if (of_quota > 0)
-		snprintf(buf, VERDICT_TEXT, "own CPU %s of a core, %s of what its cgroup may use", a, b);
-	else
-		snprintf(buf, VERDICT_TEXT, "own CPU %s%s", a, s->attached ? "" : " of a core");
-	return bad > bad_quota ? bad : bad_quota;
+	snprintf(buf, VERDICT_TEXT, "own CPU %s%s", percent_text(share, 1, 1, a),
+		 s->attached ? "" : " of a core");
+	return share / fair_share(s);
+}
+
+/* Where a control group grants little, what goprof takes may be the target's. */
+static double judge_quota(const struct summary *s, char buf[static VERDICT_TEXT])
+{
+	double share = ratio(s, HEALTH_OWN_CPU, HEALTH_OWN_QUOTA);
+	char a[WORD_MAX];
+
+	if (share > 0)
+		snprintf(buf, VERDICT_TEXT, "%s of what its cgroup may use", percent_text(share, 1, 1, a));
+	return share / 0.25;
 }
 
 static double judge_looks(const struct summary *s, char buf[static VERDICT_TEXT])
@@ -314,6 +319,7 @@ static const struct check checks[] = {
 	{ judge_clock, true, true },
 	{ judge_unseen, false, false },
 	{ judge_own, true, false },
+	{ judge_quota, true, true },
 	{ judge_looks, false, false },
 	{ judge_watched, false, false },
 	{ judge_calls, false, false },

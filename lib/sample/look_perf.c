@@ -319,6 +319,9 @@ static struct error *judge(const struct perf_ability *a, pid_t pid)
 		return error_new(ERROR_FACILITY, "perf events do not do here: threads go on before they are read");
 	if (!perf_reaches(pid))
 		return error_new(ERROR_FACILITY, "perf events do not do here: goprof may not use all CPUs of the process");
+	if (!perf_has_room(ALL_MOST))
+		return error_todo(error_new(ERROR_FACILITY, "perf events do not do here: too few descriptors"),
+				  "ulimit -n 65536");
 	return NULL;
 }
 

@@ -43,6 +43,8 @@ struct error *perf_try(struct perf_ability *ret);
 
 /* May goprof run on all CPUs that this process may run on? Elsewhere its threads cannot be held. */
 bool perf_reaches(pid_t pid);
+/* Are there descriptors for so many watched threads, and some to spare? */
+bool perf_has_room(uint32_t threads);
 
 struct perf_options {
 	const struct target *target;	/* borrowed; handed to the hooks */

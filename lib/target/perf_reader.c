@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,6 +29,7 @@ enum {
 	STALE_NS = 20 * NSEC_PER_MSEC,	/* an older sample says nothing that could still be completed */
 	READER_STACK = 512 * 1024,
 	CPUS_MAX = 8192,		/* the kernel's own limit */
+	OTHER_FILES = 64,		/* that goprof has open, or may need */
 };
 
 /* ---- one sample ---- */
@@ -177,6 +179,16 @@ bool perf_reaches(pid_t pid)
 	CPU_FREE(ours);
 	CPU_FREE(theirs);
 	return ret;
+}
+
+bool perf_has_room(uint32_t threads)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct rlimit files;
+
+	/* One per CPU for its samples, and one that counts. */
+	return cpus > 0 && !getrlimit(RLIMIT_NOFILE, &files) &&
+	       files.rlim_cur >= OTHER_FILES + (rlim_t)threads * ((rlim_t)cpus + 1);
 }
 
 /* Where goprof was given other CPUs it stays there: then nobody is held by this reader. */

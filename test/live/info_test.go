@@ -37,12 +37,12 @@ func TestInfoAddresses(t *testing.T) {
 		build := build
 		t.Run(build, func(t *testing.T) {
 			t.Parallel()
-			whole := twin(t, build)
+			whole, bare := twins(t, build)
 			symbols := map[string]string{}
 			for _, m := range nmSymbol.FindAllStringSubmatch(goTool(t, "nm", whole), -1) {
 				symbols[m[2]] = "0x" + m[1]
 			}
-			stripped, full := addresses(t, target(build)), addresses(t, whole)
+			stripped, full := addresses(t, bare), addresses(t, whole)
 			for _, name := range []string{"allgs", "allglen", "allgptr", "allm", "allp", "sched", "gomaxprocs", "waitReasonStrings"} {
 				name = "runtime." + name
 				want := symbols[name]

@@ -223,7 +223,8 @@ func TestMatrixTwins(t *testing.T) {
 			for _, form := range stripped {
 				build := version + "-" + form
 				t.Run(form, func(t *testing.T) {
-					whole, bare := addresses(t, twin(t, build)), addresses(t, target(build))
+					withSymbols, without := twins(t, build)
+					whole, bare := addresses(t, withSymbols), addresses(t, without)
 					moved := map[int64]bool{}
 					for name, at := range whole {
 						var symbol, rule int64

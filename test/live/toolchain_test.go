@@ -159,9 +159,15 @@ func forgetBuilds() {
 	}
 }
 
-// twin builds the targets in the form of a stripped build, but with the symbol table. The linker flags are part of the
-// build information in the program: flags of the same length that change nothing keep every address where it is.
-func twin(t testing.TB, build string) string {
+// twins are the targets in the form of a stripped build, but with the symbol table, and once more without it: the place of
+// the sources is in the program, too, and targets that are kept may come from another one. The linker flags are part of
+// the build information: flags of the same length that change nothing keep every address where it is.
+func twins(t testing.TB, build string) (whole, stripped string) {
+	t.Helper()
+	return linked(t, build, "-f -f"), linked(t, build, "-s -w")
+}
+
+func linked(t testing.TB, build, ldflags string) string {
 	t.Helper()
 	version, form, _ := strings.Cut(build, "-")
 	dir := t.TempDir()
@@ -175,7 +181,7 @@ func twin(t testing.TB, build string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "twin")
-	args := []string{"-ldflags", "-f -f"} // for -s -w
+	args := []string{"-ldflags", ldflags}
 	if minorOf(version) >= 18 {
 		args = append(args, "-buildvcs=false")
 	}

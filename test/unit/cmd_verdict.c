@@ -89,7 +89,7 @@ static void test_each_check_can_fail(void **state)
 		{ HEALTH_CPU_ACCOUNTED, 6000 * MS, "70.4 % of CPU time accounted" },
 		{ HEALTH_CPU_ACCOUNTED, 9500 * MS, "111.5 % of CPU time accounted" },
 		{ HEALTH_OWN_CPU, 2000 * MS, "own CPU 16.1 %" },
-		{ HEALTH_OWN_QUOTA, 500 * MS, "own CPU 1.9 % of a core, 47.2 % of what its cgroup may use" },
+		{ HEALTH_OWN_QUOTA, 500 * MS, "CHECK: 47.2 % of what its cgroup may use" },
 		{ HEALTH_HELD_MEDIAN, 2 * MS, "threads held 2.0 ms" },
 		{ HEALTH_NOT_ARRIVED, 600, "60.0 % of threads came late" },
 		{ HEALTH_LABELS_UNKNOWN, 5000, "labels unknown for 5.0 % of stacks" },
@@ -128,7 +128,7 @@ static void test_rank_and_quota_are_said(void **state)
 	s.health[HEALTH_OWN_QUOTA] = 6200 * MS;
 	assert_true(verdict_text(&s, &line));
 	assert_non_null(strstr(line.data, "threads held 9 us (p99 180 us; no real time: nice -20)"));
-	assert_non_null(strstr(line.data, "own CPU 1.9 % of a core, 3.8 % of what its cgroup may use"));
+	assert_non_null(strstr(line.data, "own CPU 1.9 %, 3.8 % of what its cgroup may use"));
 	/* What is too much for a few goroutines is fair for very many. */
 	s = sample();
 	s.health[HEALTH_OWN_CPU] = 2400 * MS;
