@@ -234,7 +234,7 @@ func TestMatrixTwins(t *testing.T) {
 						}
 						moved[rule-symbol] = true
 					}
-					if len(whole) < 8 || len(moved) != 1 || !moved[0] && minorOf(version) > 17 {
+					if len(whole) < 8 || len(moved) != 1 || !moved[0] && minorOf(version) > 19 {
 						t.Errorf("%v in the stripped build, %v by symbols", bare, whole)
 					}
 				})

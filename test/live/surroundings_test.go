@@ -336,7 +336,7 @@ func TestOwnQuota(t *testing.T) {
 			if status := r.wait(20 * time.Second); status != 0 {
 				t.Fatalf("status %d\n%s", status, tail(r.err()))
 			}
-			said := unbroken(r.err())
+			said := strings.Join(strings.Fields(r.err()), " ")
 			if !strings.Contains(said, "% of what its cgroup may use") {
 				t.Errorf("nothing said of a fifth of a core:\n%s", tail(r.err()))
 			}
