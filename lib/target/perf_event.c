@@ -146,8 +146,8 @@ static struct error *denied(int errnum)
 	static const char *const lines[] = {
 		[PLACE_HOST] = "sudo sysctl kernel.perf_event_paranoid=1, or start goprof as root",
 		[PLACE_DOCKER] = "docker run --cap-add PERFMON --security-opt seccomp=unconfined ...",
-		[PLACE_KUBERNETES] = "securityContext: {capabilities: {add: [\"PERFMON\"]}, "
-				     "seccompProfile: {type: Unconfined}}",
+		[PLACE_KUBERNETES] = ("securityContext: {capabilities: {add: [\"PERFMON\"]}, "
+				      "seccompProfile: {type: Unconfined}}"),
 		[PLACE_CONTAINER] = "podman run --cap-add PERFMON --security-opt seccomp=unconfined ...",
 	};
 	struct error *err = error_new(ERROR_DENIED, "perf events are not permitted");

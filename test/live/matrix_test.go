@@ -208,7 +208,7 @@ func matrixGlobals(t *testing.T, build string) {
 	}
 }
 
-// Shows: the same for stripped builds, each against a twin that has symbols. Up to 1.17 its data may lie a little further
+// Shows: the same for stripped builds, each against a twin that has symbols. Up to 1.19 its data may lie a little further
 // on, but then all of it.
 func TestMatrixTwins(t *testing.T) {
 	if testing.Short() {
