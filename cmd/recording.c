@@ -12,7 +12,6 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -217,19 +216,10 @@ static void hand_over(struct recording *r, struct closed_window *w, uint64_t wai
 		lose_window(r, w);
 }
 
-/* What this thread has used, without the times when it had no core. */
-static uint64_t cpu_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* `wait_ns`: for a consumer that is behind. */
 static struct error *end_window(struct recording *r, uint64_t end, uint64_t wait_ns)
 {
-	uint64_t begin = cpu_now();
+	uint64_t begin = cpu_of_thread();
 	struct closed_window *w;
 	struct error *err = detach_window(r, end, &w);
 
@@ -245,7 +235,7 @@ static struct error *end_window(struct recording *r, uint64_t end, uint64_t wait
 		err = sampler_begin_epoch(r->sampler);
 		profile_health_add(r->profile, HEALTH_EPOCHS, !err);
 	}
-	log_info("record", "window closed in %llu us", (unsigned long long)(cpu_now() - begin) / 1000);
+	log_info("record", "window closed in %llu us", (unsigned long long)(cpu_of_thread() - begin) / 1000);
 	return err ? err : consumer_take_error(r->consumer);
 }
 

@@ -79,3 +79,21 @@ struct clock_anchor clock_anchor(const struct clock *c)
 	}
 	return best;
 }
+
+static uint64_t cpu_by(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t cpu_of_thread(void)
+{
+	return cpu_by(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t cpu_of_process(void)
+{
+	return cpu_by(CLOCK_PROCESS_CPUTIME_ID);
+}

@@ -28,4 +28,8 @@ struct clock_anchor {
 
 struct clock_anchor clock_anchor(const struct clock *c);
 
+/* CPU time, ns: of the calling thread, without the times when it had no core; and of the whole process. */
+uint64_t cpu_of_thread(void);
+uint64_t cpu_of_process(void);
+
 #endif

@@ -445,6 +445,20 @@ static struct owned own_m(const struct target *t, const struct hold_plan *plan, 
 	return find_wandering(t, plan, c, procid, g);
 }
 
+bool hold_note_fits(const struct hold_plan *plan)
+{
+	return plan->m_span + plan->g_span + 3 * sizeof(uint64_t) <= CAPTURE_NOTE;
+}
+
+gaddr_t hold_g_register(const struct capture *c)
+{
+	const struct arch *arch = arch_host();
+	gaddr_t at;
+
+	memcpy(&at, c->regs.raw + arch->dwarf_raw[arch->dwarf_g], sizeof(at));
+	return at;
+}
+
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
 {
 	const struct hold_plan *plan = ctx;
@@ -456,7 +470,7 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 	struct owned own;
 
 	note_word(c, NOTED_CALLBACKS, 0);
-	if (plan->m_span + plan->g_span + 3 * sizeof(uint64_t) > sizeof(c->note) ||
+	if (!hold_note_fits(plan) ||
 	    target_read_v(t, v, !rq->hint[HINT_M] ? 1 : rq->hint[HINT_G] ? 3 : 2))
 		return;
 	add_view(c, c->regs.sp, c->bytes, v[0].done);

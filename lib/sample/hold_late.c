@@ -35,15 +35,6 @@ static bool read_owner(const struct target *t, const struct hold_plan *plan, gad
 	return !(size & (size - 1)) && sp >= ret->stack_lo && sp < ret->stack_hi;
 }
 
-static gaddr_t g_register(const struct capture *c)
-{
-	const struct arch *arch = arch_host();
-	gaddr_t at;
-
-	memcpy(&at, c->regs.raw + arch->dwarf_raw[arch->dwarf_g], sizeof(at));
-	return at;
-}
-
 static void put_word(uint8_t *bytes, const struct go_field_at *f, const void *v, size_t len)
 {
 	memcpy(bytes + f->offset, v, len);
@@ -84,15 +75,14 @@ void hold_late_hook(void *ctx, const struct target *t, const struct capture_requ
 	struct m_look m;
 	struct g_look g;
 
-	if (!at || plan->m_span + plan->g_span + 3 * sizeof(uint64_t) > sizeof(c->note) ||
-	    target_read_v(t, &v, 1) || v.done != v.len)
+	if (!at || !hold_note_fits(plan) || target_read_v(t, &v, 1) || v.done != v.len)
 		return;
 	m_parse(&plan->layout, at, c->note, &m);
 	if (!m.procid || m.procid != rq->hint[HINT_PROCID])
 		return;
 	if (read_owner(t, plan, m.curg, c->regs.sp, c->note + plan->m_span, &g) && g.m == at) {
 		c->note_len = plan->m_span + plan->g_span;
-	} else if (read_owner(t, plan, g_register(c), c->regs.sp, c->note + plan->m_span, &g)) {
+	} else if (read_owner(t, plan, hold_g_register(c), c->regs.sp, c->note + plan->m_span, &g)) {
 		put_back(plan, c, at, g.g);
 		c->note_len = plan->m_span + plan->g_span;
 	}

@@ -59,10 +59,9 @@ struct look_perf {
 /* Go code has its goroutine in a register: a good guess. */
 static void held_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c)
 {
-	const struct arch *arch = arch_host();
 	struct capture_request guessed = *rq;
 
-	memcpy(&guessed.hint[HINT_G], c->regs.raw + arch->dwarf_raw[arch->dwarf_g], sizeof(gaddr_t));
+	guessed.hint[HINT_G] = hold_g_register(c);
 	hold_hook(plan, t, &guessed, c);
 	hold_keep_labels(plan, t, c);
 }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "sample/sampler_impl.h"
@@ -99,25 +98,6 @@ static struct error *init_parts(struct sampler *s)
 	return err;
 }
 
-static uint64_t cpu_by(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-static uint64_t own_cpu(void)
-{
-	return cpu_by(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-/* Of the thread that samples, without the times when it had no core. */
-static uint64_t thread_cpu(void)
-{
-	return cpu_by(CLOCK_THREAD_CPUTIME_ID);
-}
-
 struct error *sampler_create(const struct sampler_parts *parts, const struct sampler_options *o,
 			     struct sampler **ret)
 {
@@ -143,7 +123,7 @@ struct error *sampler_create(const struct sampler_parts *parts, const struct sam
 	gate_init(&s->gate, &s->reader, s->period);
 	s->start = reader_now(&s->reader);
 	s->slot = UINT64_MAX;	/* the first tick falls into slot 0 */
-	s->own_cpu = own_cpu();
+	s->own_cpu = cpu_of_process();
 	s->own_since = s->start;
 	s->timely = timely_given();
 	s->frames = calloc(o->depth, sizeof(*s->frames));
@@ -233,7 +213,7 @@ static struct error *look_at_all(struct sampler *s)
 	s->n_jobs = s->n_wanted = s->n_unseen = s->n_read = 0;
 	s->round_ended = s->put_off = s->places_stand = false;
 	err = s->looks->collect_late(s->looks, see_thread, s);
-	begin = thread_cpu();
+	begin = cpu_of_thread();
 	if (!err)
 		err = read_goroutines(s);
 	if (!err)
@@ -243,11 +223,11 @@ static struct error *look_at_all(struct sampler *s)
 	if (err)
 		return err;
 	cost.headers = s->n_read;
-	cost.headers_ns = thread_cpu() - begin;
+	cost.headers_ns = cpu_of_thread() - begin;
 	cost.stacks = s->n_jobs;
-	begin = thread_cpu();
+	begin = cpu_of_thread();
 	err = read_stacks(s);
-	cost.stacks_ns = thread_cpu() - begin;
+	cost.stacks_ns = cpu_of_thread() - begin;
 	budget_adapt(&s->budget, &cost);
 	if (!err)
 		err = threads_update(&s->threads, &s->reader, s->tracer);
@@ -366,7 +346,7 @@ uint64_t sampler_last_tick(const struct sampler *s)
 /* What goprof has used of the machine since the last time, and what it was allowed to use. */
 static void settle_own(struct sampler *s)
 {
-	uint64_t cpu = own_cpu(), now = reader_now(&s->reader), quota = cgroup_own_cpu_quota();
+	uint64_t cpu = cpu_of_process(), now = reader_now(&s->reader), quota = cgroup_own_cpu_quota();
 
 	profile_health_add(s->profile, HEALTH_OWN_CPU, cpu - s->own_cpu);
 	profile_health_add(s->profile, HEALTH_OWN_QUOTA, (uint64_t)((double)(now - s->own_since) / NSEC_PER_SEC *

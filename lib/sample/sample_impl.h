@@ -253,6 +253,10 @@ bool hold_kept_labels(const struct capture *c, struct go_labels *ret);
  * if the stack pointer says which one it was, and nothing else.
  */
 void hold_late_hook(void *plan, const struct target *t, const struct capture_request *rq, struct capture *c);
+/* Is there room in a note for what it has to hold? */
+bool hold_note_fits(const struct hold_plan *plan);
+/* What Go code holds in the register for its goroutine; anything else in other code. */
+gaddr_t hold_g_register(const struct capture *c);
 /* The note is about this m, and no C function has called into Go. */
 void hold_note_m(struct capture *c, gaddr_t m);
 struct thread;

@@ -26,15 +26,20 @@ type perf struct {
 var perfCaptured = regexp.MustCompile(`\((\d+) samples\)`)
 
 func perfHere() usable {
-	u := usable{name: "perf record -F 101 -g"}
-	out, err := exec.Command("perf", "--version").CombinedOutput()
+	return usableIf("perf record -F 101 -g", &perf{}, "perf", "--version")
+}
+
+// usableIf the program is there and says its version.
+func usableIf(name string, p profiler, words ...string) usable {
+	u := usable{name: name}
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		u.reason = "not installed"
 	case err != nil:
 		u.reason = "not usable here: " + oneLine(out, err)
 	default:
-		u.profiler = &perf{}
+		u.profiler = p
 	}
 	return u
 }
@@ -92,17 +97,7 @@ type delve struct {
 }
 
 func delveHere() usable {
-	u := usable{name: "delve, goroutines -t"}
-	out, err := exec.Command("dlv", "version").CombinedOutput()
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		u.reason = "not installed"
-	case err != nil:
-		u.reason = "not usable here: " + oneLine(out, err)
-	default:
-		u.profiler = &delve{}
-	}
-	return u
+	return usableIf("delve, goroutines -t", &delve{}, "dlv", "version")
 }
 
 const delveLimit = 20 * time.Second
