@@ -71,7 +71,7 @@ func checkSource(t testing.TB, r *recording, looks string) {
 		t.Errorf("%.0f of %.0f looks are valid; a sample always is", valid, all)
 	}
 	// Most threads stand still for their reader. Where they do not, as a rule the goroutine is known all the same.
-	all, moved, nobody := p.figure(t, lookLine), p.figure(t, "looks at threads that went on"), p.figure(t, "looks without a goroutine")
+	all, moved, nobody := p.figure(t, lookLine), p.figure(t, movedLine), p.figure(t, "looks without a goroutine")
 	t.Logf("%.0f looks, %.0f at threads that went on, %.0f of them without a goroutine; %.0f lost", all, moved, nobody, p.figure(t, "perf samples lost"))
 	if nobody > 0.02*all+5 {
 		t.Errorf("%.0f of %.0f looks have no goroutine", nobody, all)
@@ -190,7 +190,7 @@ func TestPerfWithoutPrivilege(t *testing.T) {
 		names := []string{pkg + "busy.alpha", pkg + "busy.beta", pkg + "busy.gamma"}
 		share, _ := prof.shares(names...)
 		n := prof.figure(t, lookLine)
-		t.Logf("%s: %s; %.0f looks, %.0f at threads that went on, shares %.1f", looks, regexp.MustCompile(`looks by [a-z ]+`).FindString(said), n, prof.figure(t, "looks at threads that went on"), share)
+		t.Logf("%s: %s; %.0f looks, %.0f at threads that went on, shares %.1f", looks, regexp.MustCompile(`looks by [a-z ]+`).FindString(said), n, prof.figure(t, movedLine), share)
 		for i, want := range []float64{50, 30, 20} {
 			if math.Abs(share[i]-want) > 1+4*50/math.Sqrt(n) {
 				t.Errorf("%s: %s has %.1f %%, truth %.1f", looks, names[i], share[i], want)

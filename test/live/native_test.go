@@ -57,7 +57,7 @@ func (p *profile) mostly(t testing.TB, what string, of, is func(*sample) bool) {
 		return
 	}
 	cut := p.cpu(func(s *sample) bool { return of(s) && !is(s) && s.has("[truncated]") })
-	wentOn := time.Duration(float64(p.cpu(anySample)) * p.figure(t, "looks at threads that went on") / max(p.figure(t, lookLine), 1))
+	wentOn := time.Duration(float64(p.cpu(anySample)) * p.figure(t, movedLine) / max(p.figure(t, lookLine), 1))
 	t.Logf("%s: %v, of it otherwise: %v (%v cut, %v of threads that went on)", what, all, not, cut, wentOn)
 	if not-min(cut, wentOn) <= all/100 {
 		return
