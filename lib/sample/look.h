@@ -84,7 +84,7 @@ struct timely timely_given(void);
  * time, as a late one comes where the target lets go of its core. The rest of the tick (reading,
  * naming) runs in the class it was given: it must not take a core from the target by force.
  */
-void timely_enter(struct timely *t);
+void timely_enter(struct timely *t);	/* nothing when it has entered */
 void timely_leave(struct timely *t);	/* nothing when it has left */
 
 #endif

@@ -347,8 +347,10 @@ void threads_miss_m(struct threads *ts, struct thread *th);
 struct error *thread_add_look(struct thread *th, struct profile_ref ref);
 /* A reading of its clock. */
 void thread_clock(struct thread *th, const struct task_times *t, uint64_t now);
+/* A second is over since the last time. */
+bool threads_due(const struct threads *ts, uint64_t now);
 /*
- * Once a second and at a window's end: what each thread gained goes to its own valid looks;
+ * When that is due and at a window's end: what each thread gained goes to its own valid looks;
  * `final`: what is left over becomes [unseen], the rest of the process clock [ended threads].
  */
 void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final);

@@ -466,14 +466,17 @@ static void distrust_leader(struct threads *ts, const struct reader *r)
 		leader->cpu_ns = leader->settled_ns;
 }
 
+bool threads_due(const struct threads *ts, uint64_t now)
+{
+	return now - ts->settled_at >= settle_every_ns;
+}
+
 void threads_settle(struct threads *ts, const struct reader *r, struct profile *p, bool final)
 {
 	uint64_t now = reader_now(r);
 	/* At exec the calling thread takes over the leader's number, and its clock with it. */
 	bool readable = target_life(r->target) == TARGET_ALIVE;
 
-	if (!final && now - ts->settled_at < settle_every_ns)
-		return;
 	for (uint32_t i = 0; i < ts->n; i++) {
 		struct thread *th = ts->v[i];
 		struct task_times t;

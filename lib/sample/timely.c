@@ -21,7 +21,8 @@ void timely_enter(struct timely *t)
 {
 	const struct sched_param param = { .sched_priority = TICK_PRIORITY };
 
-	t->raised = !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
+	if (!t->raised)
+		t->raised = !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
 void timely_leave(struct timely *t)
