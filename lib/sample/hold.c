@@ -1,9 +1,10 @@
 /*
  * hold.c: what is copied while a thread is held, and nothing else: no allocation, no lock, no
- * look-up of a name. Two or three reads, a few microseconds; some more where ms wander (wandering.c).
+ * look-up of a name. One to three reads, a few microseconds; some more where ms wander (wandering.c).
  *
  *	note:   [ m ][ current g ][ mark of its labels ] ... [ address of that m ][ g0's sched.sp ]
- *	views:  1. the stack at SP   2. the goroutine's own stack, when SP stands elsewhere
+ *	views:  1. the stack at SP, which may have come with the registers
+ *	        2. the goroutine's own stack, when SP stands elsewhere
  *	        3. the thread's own stack, when SP stands on the signal stack, or on the goroutine's
  *	           and C functions have called into Go
  *	        4. the far end of the goroutine's stack, when it is longer than there is room
@@ -187,6 +188,12 @@ static void copy_goroutine_stack(const struct target *t, const struct hold_plan 
 		copy_ends(t, c, low, g->stack_hi, used, HOLD_STACK_BYTES);
 }
 
+/* The first view was not cut where the memory ends. */
+static bool goes_on(const struct capture *c)
+{
+	return c->n_views && c->views[0].len >= FIRST_BYTES;
+}
+
 /* The rest of a thread's own stack of which the first bytes were not all; one view with them. */
 static void copy_rest(const struct target *t, struct capture *c, gaddr_t limit)
 {
@@ -210,8 +217,8 @@ static void copy_own(const struct target *t, struct capture *c, gaddr_t hi)
 
 	if (view->len > hi - view->low)
 		view->len = hi - view->low;
-	else if (view->len == FIRST_BYTES && view->low + FIRST_BYTES < hi)
-		copy_ends(t, c, view->low + FIRST_BYTES, hi, FIRST_BYTES, HOLD_STACK_BYTES - FIRST_BYTES);
+	else if (goes_on(c) && view->low + view->len < hi)
+		copy_ends(t, c, view->low + view->len, hi, view->len, HOLD_STACK_BYTES - view->len);
 }
 
 struct bounds {
@@ -313,7 +320,7 @@ static void copy_stacks(const struct target *t, const struct hold_plan *plan, st
 	}
 	if (own.wanted)
 		end = own.end > sp ? own.end : sp + HOLD_STACK_BYTES;
-	if (c->n_views && c->views[0].len == FIRST_BYTES)
+	if (goes_on(c))
 		copy_rest(t, c, end);
 	if (c->n_views)
 		interrupted = copy_interrupted(t, c, plan, m, g, &own);
@@ -459,6 +466,14 @@ gaddr_t hold_g_register(const struct capture *c)
 	return at;
 }
 
+/* Has the stack at SP come with the registers, and enough of it to be of use? */
+static bool has_stack(struct capture *c)
+{
+	if (!goes_on(c))
+		c->n_views = 0;
+	return c->n_views > 0;
+}
+
 void hold_hook(void *ctx, const struct target *t, const struct capture_request *rq, struct capture *c)
 {
 	const struct hold_plan *plan = ctx;
@@ -467,16 +482,17 @@ void hold_hook(void *ctx, const struct target *t, const struct capture_request *
 		{ .addr = rq->hint[HINT_M], .buf = c->note, .len = plan->m_span },
 		{ .addr = rq->hint[HINT_G], .buf = c->note + plan->m_span, .len = plan->g_span },
 	};
+	size_t from = has_stack(c) ? 1 : 0, to = !rq->hint[HINT_M] ? 1 : rq->hint[HINT_G] ? 3 : 2;
 	struct owned own;
 
 	note_word(c, NOTED_CALLBACKS, 0);
-	if (!hold_note_fits(plan) ||
-	    target_read_v(t, v, !rq->hint[HINT_M] ? 1 : rq->hint[HINT_G] ? 3 : 2))
+	if (!hold_note_fits(plan) || (from < to && target_read_v(t, v + from, to - from)))
 		return;
-	add_view(c, c->regs.sp, c->bytes, v[0].done);
+	if (!from)
+		add_view(c, c->regs.sp, c->bytes, v[0].done);
 	own = own_m(t, plan, rq, c, v[1].done, &v[2]);
 	if (!own.at) {
-		if (plan->native && v[0].done == FIRST_BYTES)
+		if (plan->native && goes_on(c))
 			copy_rest(t, c, c->regs.sp + HOLD_STACK_BYTES);
 		return;
 	}

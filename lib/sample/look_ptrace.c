@@ -51,6 +51,17 @@ static size_t take_all(struct look_ptrace *lp, uint64_t deadline, struct capture
 	return n;
 }
 
+/* Its m and its goroutine. */
+static void say_what_is_read(const struct hold_plan *plan, struct capture_request *rq, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		rq[i].soon[0].addr = rq[i].hint[HINT_M];
+		rq[i].soon[0].len = rq[i].hint[HINT_M] ? plan->m_span : 0;
+		rq[i].soon[1].addr = rq[i].hint[HINT_G];
+		rq[i].soon[1].len = rq[i].hint[HINT_G] ? plan->g_span : 0;
+	}
+}
+
 static void begin(struct look_source *ls, uint32_t tick, bool tick_late)
 {
 	struct look_ptrace *lp = (struct look_ptrace *)ls;
@@ -66,6 +77,7 @@ static void begin(struct look_source *ls, uint32_t tick, bool tick_late)
 	lp->ran = lp->n_late > 0;
 	n = threads_running(p->threads, p->reader, p->tracer, rq, REQUESTS_MAX);
 	lp->ran |= n > 0;
+	say_what_is_read(p->plan, rq, n);
 	if (n)
 		tracer_capture(p->tracer, p->reader->target, rq, n, BUDGET_NS, hold_hook, (void *)p->plan);
 }

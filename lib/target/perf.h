@@ -53,12 +53,13 @@ struct perf_options {
 	struct perf_ability ability;
 	/*
 	 * Both run in the readers, of which there are several, with c->regs filled and under the rules of
-	 * capture_hook. `held`: the thread stands still, as in a stop. `late`: it may have gone on;
-	 * c->views[0] is the copy of its stack from the sample. rq->t_tick is the sample's time.
+	 * capture_hook. c->views[0], if there is one, is the copy of its stack from the sample, from SP on: cut
+	 * where a page is not there. `held`: the thread stands still, as in a stop. `late`: it may have gone on.
+	 * rq->t_tick is the sample's time.
 	 */
 	capture_hook *held, *late;
 	void *ctx;
-	bool with_stack;		/* `held` gets that copy as well */
+	bool exact_ages;		/* perf_look.ran_ns is by the thread's count, always */
 };
 
 struct error *perf_create(const struct perf_options *o, struct perf **ret);
@@ -84,7 +85,11 @@ void perf_unwatch(struct perf *p, struct perf_watch *w);
 struct perf_look {
 	struct capture capture;	/* first; t_arrived and t_resumed bracket the hook */
 	uint64_t t_sample;	/* CLOCK_MONOTONIC */
-	uint64_t ran_ns;	/* CPU time that the thread has had from the sample to the reader's first look at it */
+	/*
+	 * CPU time that the thread may have had from the sample to the reader's first look at it: at most that,
+	 * unless exact ages were asked for. UINT64_MAX: not known, or not asked because it cannot be held.
+	 */
+	uint64_t ran_ns;
 	bool bound;		/* the reader was on the sample's CPU */
 	bool held;		/* the thread stood still since the sample, and until the hook was done */
 };

@@ -20,7 +20,7 @@
 #include "target/perf_ring.h"
 
 enum {
-	PERF_STACK_BYTES = 8192,	/* of a stack in a sample: for those that are not held */
+	PERF_STACK_BYTES = 8192,	/* of a stack in a sample */
 	/* Fifteen samples; with its header page within what any user may lock per CPU (516 KB). */
 	PERF_RING_BYTES = 128 * 1024,
 	PERF_READERS_MAX = 256,

@@ -55,8 +55,8 @@ static struct capture_request begin_look(const struct perf_hints *h, const struc
 	return rq;
 }
 
-/* How long it was on this CPU since; UINT64_MAX: that cannot be told. */
-static uint64_t age_of(const struct perf_reader *r, const struct perf_watch *w, const struct perf_sample *s)
+/* How long it has run on this CPU since, by its count; UINT64_MAX: that cannot be told. */
+static uint64_t ran_here(const struct perf_reader *r, const struct perf_watch *w, const struct perf_sample *s)
 {
 	uint64_t count;
 
@@ -73,21 +73,31 @@ static void copy_stack(const struct perf_ring *ring, const struct perf_sample *s
 }
 
 /*
- * The thread as it stands. False: it did not stand still, so what was read is of no use. By the clock, too,
- * not more time may have passed than it had here: or it was on another CPU and back.
+ * Has it not moved since the sample, up to the reading of its count? By the clock not much more time may have
+ * passed than it may have run: or it was on another CPU and back. Nearly always that is so little that it says
+ * all: nobody runs for longer than that. Only then the thread waits for one reading more of its count here.
  */
+static bool is_young(const struct perf_reader *r, const struct perf_watch *w, const struct perf_sample *s,
+		     struct perf_look *l)
+{
+	const struct perf_options *o = &r->perf->options;
+	uint64_t passed = tracer_now() - s->time;
+
+	l->ran_ns = o->exact_ages || passed > o->ability.held_ns ? ran_here(r, w, s) : passed;
+	return l->ran_ns <= o->ability.held_ns && passed <= 2 * o->ability.held_ns;
+}
+
+/* The thread as it stands. False: it did not stand still, so what was read is of no use. */
 static bool copy_held(struct perf_reader *r, const struct perf_watch *w, const struct perf_ring *ring,
 		      const struct perf_sample *s, const struct capture_request *rq, struct perf_look *l)
 {
 	const struct perf_options *o = &r->perf->options;
 	uint64_t before, after;
 
-	if (!r->bound || l->ran_ns > o->ability.held_ns || l->capture.t_arrived - l->t_sample > 2 * o->ability.held_ns)
+	l->ran_ns = UINT64_MAX;
+	if (!r->bound || !perf_event_count(w->counting, &before) || !is_young(r, w, s, l))
 		return false;
-	if (!perf_event_count(w->counting, &before))
-		return false;
-	if (o->with_stack)
-		copy_stack(ring, s, &l->capture);
+	copy_stack(ring, s, &l->capture);
 	o->held(o->ctx, o->target, rq, &l->capture);
 	return perf_event_count(w->counting, &after) && after == before;
 }
@@ -116,7 +126,6 @@ static void make_look(struct perf_reader *r, struct perf_watch *w, const struct 
 	}
 	rq = begin_look(h, s, l);
 	l->capture.t_arrived = now;
-	l->ran_ns = age_of(r, w, s);
 	l->bound = r->bound;
 	l->held = copy_held(r, w, ring, s, &rq, l);
 	if (!l->held)

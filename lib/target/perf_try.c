@@ -126,7 +126,7 @@ static struct error *try_on(struct trial *t, struct perf_ability *ret)
 {
 	struct perf_options o = {
 		.pid = t->pid, .period_ns = PERIOD_NS, .ability = { HELD_MOST_NS, ret->user_only }, .held = compare,
-		.late = compare, .ctx = t, .with_stack = true,
+		.late = compare, .ctx = t, .exact_ages = true,
 	};
 	const struct perf_hints none = { { 0 } };
 	struct perf_watch *w;

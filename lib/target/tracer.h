@@ -123,6 +123,14 @@ struct capture_request {
 	uint64_t t_tick;
 	struct task_times before;
 	gaddr_t hint[4];		/* for the hook: what the caller knew at the tick */
+	/*
+	 * What the hook will read, as far as that is known: read once before the stop, and thrown away, so that
+	 * nothing on the way there has to be fetched while the thread is held. len 0: none.
+	 */
+	struct {
+		gaddr_t addr;
+		uint32_t len;		/* both together no longer than a note */
+	} soon[2];
 };
 
 /*

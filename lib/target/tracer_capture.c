@@ -104,6 +104,24 @@ static enum capture_status seize_refused(struct tracer *tr, const struct slot *s
 	return CAPTURE_GONE;
 }
 
+/* Whatever comes of it is of no interest: it may be gone, and is read again. */
+static void warm_up(struct slot *s)
+{
+	const struct capture_request *rq = &s->rq;
+	struct span v[2];
+	size_t used = 0, n = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		if (!rq->soon[i].len || rq->soon[i].len > CAPTURE_NOTE - used)
+			continue;
+		v[n++] = (struct span){ .addr = rq->soon[i].addr, .buf = s->capture.note + used,
+					.len = rq->soon[i].len };
+		used += rq->soon[i].len;
+	}
+	if (n)
+		error_free(target_read_v(s->target, v, n));
+}
+
 static void begin(struct tracer *tr, struct slot *s)
 {
 	struct task_times now;
@@ -113,6 +131,7 @@ static void begin(struct tracer *tr, struct slot *s)
 		finish(tr, s, CAPTURE_GONE);
 		return;
 	}
+	warm_up(s);
 	int errnum = seize(tr, s->capture.tid);
 	if (errnum) {
 		enum capture_status status = seize_refused(tr, s, &errnum);

@@ -85,18 +85,28 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void hold(struct world *w, gaddr_t sp)
+/* `sampled`: so many bytes of the stack have come with the registers. */
+static void hold_sampled(struct world *w, gaddr_t sp, uint32_t sampled)
 {
 	const struct capture_request rq = { .hint = { [HINT_M] = M, [HINT_G] = G } };
 
 	memset(&w->c, 0, sizeof(w->c));
 	w->c.regs.sp = sp;
+	for (uint32_t i = 0; i < sampled; i += 8)
+		memcpy(w->c.bytes + i, &(uint64_t){ sp + i }, 8);
+	if (sampled)
+		w->c.views[w->c.n_views++] = (struct mem_view){ .low = sp, .len = sampled, .bytes = w->c.bytes };
 	hold_hook(&w->plan, w->target, &rq, &w->c);
 	for (uint32_t i = 0; i < w->c.n_views; i++) {
 		const struct mem_view *v = &w->c.views[i];
 
 		assert_true(v->bytes >= w->c.bytes && v->bytes + v->len <= w->c.bytes + CAPTURE_BYTES);
 	}
+}
+
+static void hold(struct world *w, gaddr_t sp)
+{
+	hold_sampled(w, sp, 0);
 }
 
 /* The word at this address was copied; it is its own address unless a test has written to it. */
@@ -215,6 +225,90 @@ static void interrupted_nobody_knows_where(void **state)
 	assert_true(has_all(w, STACK_HI - 8192, STACK_HI));
 }
 
+/* Memory that must not be copied: each word of it says so. */
+static void spoil(struct world *w, gaddr_t from, gaddr_t to)
+{
+	for (; from < to; from += 8)
+		target_fake_poke_u64(w->target, from, 1);
+}
+
+/* What has come with the registers is not read once more; what lies beyond is. */
+static void sampled_stack_is_kept(void **state)
+{
+	static const struct {
+		uint32_t used, sampled;
+		size_t reads;	/* m, g, and what is missing of the stack: its begin, its far end */
+	} cases[] = {
+		{ 8, 8192, 2 }, { 4096, 8192, 2 }, { 8192, 8192, 2 }, { 8200, 8192, 3 }, { 20000, 8192, 3 },
+		{ HOLD_STACK_BYTES, 8192, 3 }, { HOLD_STACK_BYTES + 8, 8192, 4 }, { 6000, 4096, 3 },
+	};
+	struct world *w = *state;
+
+	w->plan.native = false;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		gaddr_t sp = STACK_HI - cases[i].used, end = sp + cases[i].sampled;
+		size_t before = target_fake_reads(w->target);
+
+		spoil(w, sp, end < STACK_HI ? end : STACK_HI);
+		hold_sampled(w, sp, cases[i].sampled);
+		assert_int_equal(target_fake_reads(w->target) - before, cases[i].reads);
+		assert_int_equal(w->c.views[0].low, sp);
+		assert_true(has_all(w, sp, cases[i].used > HOLD_STACK_BYTES ? sp + 24 * 1024 : STACK_HI));
+		assert_true(has(w, STACK_HI - 8));
+		assert_false(has(w, STACK_HI));
+		/* As it was, for the next one. */
+		for (; sp < STACK_HI; sp += 8)
+			target_fake_poke_u64(w->target, sp, sp);
+	}
+}
+
+/* A page was not there when the sample was taken, and the stack goes on behind it. */
+static void short_sample_is_left(void **state)
+{
+	struct world *w = *state;
+
+	hold_sampled(w, STACK_HI - 5000, 4088);
+	assert_int_equal(w->c.views[0].len, 4096);
+	assert_true(has_all(w, STACK_HI - 5000, STACK_HI));
+}
+
+/* Of a system stack no more is read than before: two structs, and where the goroutine left its own. */
+static void sampled_system_stack(void **state)
+{
+	struct world *w = *state;
+	size_t before = target_fake_reads(w->target);
+
+	w->plan.native = false;
+	put(w, G, GO_G_SCHED_SP, STACK_HI - 1000 / 8 * 8);
+	spoil(w, SYSTEM_HI - 9000, SYSTEM_HI - 808);
+	hold_sampled(w, SYSTEM_HI - 9000, 8192);
+	assert_true(has_all(w, SYSTEM_HI - 9000, SYSTEM_HI - 808));
+	assert_true(has_all(w, STACK_HI - 1000, STACK_HI));
+	/* And the bounds of the signal stack, to see that it is not that. */
+	assert_int_equal(target_fake_reads(w->target) - before, 2 + 2 + 1);
+}
+
+/* Nobody knows its m: what there is of its stack stays; where C frames may be on it, more is read. */
+static void sampled_stranger(void **state)
+{
+	const struct capture_request none = { 0 };
+	struct world *w = *state;
+
+	for (int native = 0; native < 2; native++) {
+		size_t before = target_fake_reads(w->target);
+
+		memset(&w->c, 0, sizeof(w->c));
+		w->plan.native = native;
+		w->c.regs.sp = SYSTEM;
+		w->c.views[w->c.n_views++] = (struct mem_view){ .low = SYSTEM, .len = 8192, .bytes = w->c.bytes };
+		hold_hook(&w->plan, w->target, &none, &w->c);
+		assert_int_equal(w->c.n_views, 1);
+		assert_int_equal(w->c.views[0].len, native ? SYSTEM_SIZE : 8192);
+		assert_int_equal(w->c.note_len, 0);
+		assert_int_equal(target_fake_reads(w->target) - before, native);
+	}
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -226,6 +320,10 @@ int main(void)
 		T(interrupted_goroutine),
 		T(interrupted_off_the_goroutine),
 		T(interrupted_nobody_knows_where),
+		T(sampled_stack_is_kept),
+		T(short_sample_is_left),
+		T(sampled_system_stack),
+		T(sampled_stranger),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

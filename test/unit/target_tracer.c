@@ -160,6 +160,39 @@ static void the_pool_bounds_requests(void **state)
 	child_stop(&c);
 }
 
+/* What is to be warmed up may be gone, or more than there is room for: the look is the same. */
+static void a_warm_up_changes_nothing(void **state)
+{
+	static const struct { gaddr_t addr; uint32_t len; } soon[][2] = {
+		{ { 8, 64 }, { 0, 0 } }, { { 8, CAPTURE_NOTE }, { 8, 64 } }, { { 8, UINT32_MAX }, { 8, 64 } },
+	};
+	struct test_child c;
+	struct probe p;
+	struct capture *got;
+
+	(void)state;
+	child_start(&c, child_spin, NULL);
+	probe_open(&p, c.pid);
+	for (size_t i = 0; i < sizeof(soon) / sizeof(*soon); i++) {
+		struct capture_request rq = { .task = p.tasks[0] };
+
+		for (size_t k = 0; k < 2; k++) {
+			rq.soon[k].addr = soon[i][k].addr;
+			rq.soon[k].len = soon[i][k].len;
+		}
+		assert_int_equal(tracer_capture(p.tracer, p.target, &rq, 1, 1000000000, probe_hook, NULL), 1);
+		for (int tries = 0; tries < 1000 && !tracer_collect(p.tracer, 0, &got, 1); tries++) {
+			assert_true(tries < 999);
+			test_sleep_us(1000);
+		}
+		assert_int_equal(got->status, CAPTURE_OK);
+		assert_int_equal(got->n_views, 1);
+		tracer_recycle(p.tracer, got);
+	}
+	probe_close(&p);
+	child_stop(&c);
+}
+
 static void an_ended_thread_is_gone(void **state)
 {
 	struct test_child c;
@@ -443,6 +476,7 @@ int main(void)
 		cmocka_unit_test(a_running_thread_is_seen),
 		cmocka_unit_test(many_threads_at_once),
 		cmocka_unit_test(the_pool_bounds_requests),
+		cmocka_unit_test(a_warm_up_changes_nothing),
 		cmocka_unit_test(an_ended_thread_is_gone),
 		cmocka_unit_test(a_traced_thread_is_busy),
 		cmocka_unit_test(a_thread_that_hides_is_denied),
