@@ -118,6 +118,7 @@ static inline uint64_t value(const struct go_layout *l, const uint8_t *bytes, en
 {
 	const struct go_field_at *f = &l->f[id];
 	uint64_t v = 0;
+	uint32_t half;
 
 	if (f->offset < 0)
 		return 0;
@@ -126,8 +127,8 @@ static inline uint64_t value(const struct go_layout *l, const uint8_t *bytes, en
 		memcpy(&v, bytes + f->offset, 8);
 		return v;
 	case 4:
-		memcpy(&v, bytes + f->offset, 4);
-		return v;
+		memcpy(&half, bytes + f->offset, 4);	/* in 64 bits, it would be loaded before it is stored */
+		return half;
 	case 1:
 		return bytes[f->offset];
 	default:

@@ -28,6 +28,8 @@ enum {
 	GAP_MAX = 4096,			/* bytes between structs that are read along */
 	BATCH_BYTES = 256 * 1024,	/* per system call: fits the second-level cache */
 	BATCH_RANGES = 64,
+	LINE = 64,			/* bytes of a cache line */
+	BUFFER_BYTES = BATCH_BYTES + LINE,
 	TAIL_CHUNK = 16 * 1024,		/* pointers of allgs read at once */
 	YOUNG_SHARE = 8,
 };
@@ -41,7 +43,7 @@ struct g_range {
 
 struct error *gs_init(struct gs *gs)
 {
-	*gs = (struct gs){ .buffer = malloc(BATCH_BYTES) };
+	*gs = (struct gs){ .buffer = aligned_alloc(LINE, BUFFER_BYTES) };
 	return gs->buffer ? NULL : &err_nomem;
 }
 
@@ -305,6 +307,16 @@ static struct g_range *next_range(struct gs *gs)
 	return NULL;
 }
 
+/*
+ * Where in the buffer, from `used` on, a copy of what stands at addr goes: to the same place within a cache line.
+ * Copies that stand askew take the kernel (`rep movsb`) a fifth longer, and four times as long where they stand
+ * up to 15 bytes beyond, in their pages, what they are copied from.
+ */
+static size_t place_alike(size_t used, gaddr_t addr)
+{
+	return used + ((addr - used) & (LINE - 1));
+}
+
 /* As many of the next ranges as a system call takes, until `most` slots are reached; how many slots. */
 static uint32_t fill_batch(struct gs *gs, uint32_t most, struct batch *b)
 {
@@ -313,11 +325,13 @@ static uint32_t fill_batch(struct gs *gs, uint32_t most, struct batch *b)
 	size_t used = 0;
 
 	for (b->n = 0; b->n < BATCH_RANGES && slots < most && (range = next_range(gs)); gs->left--) {
-		if (used + range->len > BATCH_BYTES)
+		size_t at = place_alike(used, range->addr);
+
+		if (at + range->len > BUFFER_BYTES)
 			break;
 		b->ranges[b->n] = range;
-		b->v[b->n++] = (struct span){ .addr = range->addr, .buf = gs->buffer + used, .len = range->len };
-		used += range->len;
+		b->v[b->n++] = (struct span){ .addr = range->addr, .buf = gs->buffer + at, .len = range->len };
+		used = at + range->len;
 		slots += range->n;
 	}
 	return slots;

@@ -159,6 +159,8 @@ struct error *rotation_read(struct sampler *s)
 	err = s->rotates ? read_some(s) : read_all(s);
 	if (!err)
 		err = stand_in_settle(s);
+	profile_health_add(s->profile, HEALTH_G_UNCHANGED, s->n_unchanged);
+	s->n_unchanged = 0;
 	if (err) {
 		s->alive_seen = s->round_slots = 0;
 		stand_in_forget(s);

@@ -101,7 +101,8 @@ struct sampler {
 	uint32_t n_jobs, cap_jobs;
 	uint32_t n_wanted;		/* how many asked for a place among them */
 	bool places_stand;		/* the pass over headers has ended: nobody takes another's place any more */
-	uint32_t n_read;		/* headers of this tick */
+	uint32_t n_read, n_unchanged;	/* headers of this tick, and those that were believed */
+	uint32_t unaudited;		/* so many more are believed before one is checked against its stack */
 	struct unseen *unseen;		/* of those that got none */
 	uint32_t n_unseen, cap_unseen;
 	struct pc_frame *frames;	/* scratch of captures */

@@ -260,12 +260,12 @@ static bool header_holds(const struct reader *r, const struct stack_job *job, co
 {
 	struct g_look after;
 
-	if (header->done != r->g_span || g_fingerprint(r->layout, header->bytes) != job->look.fingerprint)
+	if (header->done != r->g_span)
 		return false;
 	g_parse(r->layout, job->look.g, header->bytes, &after);
 	/* A stack that the collector is scanning may be shrunk, that is moved, under our reading. */
-	return after.status == job->look.status && after.stack_lo == job->look.stack_lo &&
-	       after.labels == job->look.labels && after.scan == job->look.scan;
+	return after.fingerprint == job->look.fingerprint && after.status == job->look.status &&
+	       after.stack_lo == job->look.stack_lo && after.labels == job->look.labels && after.scan == job->look.scan;
 }
 
 /* Frames of a walk, in an array of sr->depth. */
