@@ -1,10 +1,10 @@
 /*
- * held.c: how long threads were held, in steps of a quarter octave from 256 ns on: exact enough for a median
- * and a 99th percentile.
+ * held.c: how long threads were held, in steps of a sixteenth octave from 256 ns on: a median and a 99th
+ * percentile are right within 3 %.
  */
 #include "sample/look.h"
 
-enum { HELD_STEPS = 4, HELD_FIRST_BIT = 8 };
+enum { HELD_STEP_BITS = 4, HELD_STEPS = 1 << HELD_STEP_BITS, HELD_FIRST_BIT = 8 };
 
 static uint32_t bucket_of(uint64_t ns)
 {
@@ -13,7 +13,7 @@ static uint32_t bucket_of(uint64_t ns)
 	if (ns < 1u << HELD_FIRST_BIT)
 		return 0;
 	bit = 63 - __builtin_clzll(ns);
-	step = ns >> (bit - 2) & 3;
+	step = ns >> (bit - HELD_STEP_BITS) & (HELD_STEPS - 1);
 	at = (bit - HELD_FIRST_BIT) * HELD_STEPS + step;
 	return at < HELD_BUCKETS ? at : HELD_BUCKETS - 1;
 }
@@ -23,7 +23,7 @@ static uint64_t value_of(uint32_t bucket)
 {
 	uint32_t bit = bucket / HELD_STEPS + HELD_FIRST_BIT;
 
-	return ((uint64_t)1 << bit) + ((2 * ((uint64_t)bucket % HELD_STEPS) + 1) << (bit - 3));
+	return ((uint64_t)1 << bit) + ((2 * ((uint64_t)bucket % HELD_STEPS) + 1) << (bit - HELD_STEP_BITS - 1));
 }
 
 void held_add(struct held *h, uint64_t ns)

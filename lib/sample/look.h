@@ -61,7 +61,7 @@ struct error *look_perf_create(const struct look_source_parts *parts, uint64_t p
 
 /* ---- held.c ---- */
 
-enum { HELD_BUCKETS = 128 };
+enum { HELD_BUCKETS = 512 };
 
 struct held {
 	uint64_t buckets[HELD_BUCKETS], n;
