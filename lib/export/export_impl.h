@@ -212,7 +212,7 @@ enum sentry_thread_kind {
 
 /* Intervals [first, end) of a track: what a thread is put together from. */
 struct sentry_piece {
-	uint64_t start, end_ns;	/* CLOCK_MONOTONIC: of the first one, and where the last one ends */
+	uint64_t start, end_ns;	/* on a lane: where the first one begins, and the last one ends; CLOCK_MONOTONIC */
 	uint32_t track;		/* its place in the window */
 	uint32_t first, end;
 	uint32_t owner;		/* in sentry_threads.owners */

@@ -75,7 +75,7 @@ static struct interval interval_of(const struct closed_window *c, profile_id id)
 
 	return (struct interval){
 		.stack = look->stack, .state = look->state, .labels = look->labels,
-		.flags = look->oncpu ? INTERVAL_ONCPU : 0, .weight = look->weight & ((1u << 24) - 1),
+		.flags = look->oncpu ? INTERVAL_ONCPU : 0, .weight = look->weight,
 	};
 }
 

@@ -10,6 +10,8 @@
 
 #include "profile/profile_impl.h"
 
+enum { LOG_LATEST = 128 };	/* entries that are looked through for one to be shared */
+
 static struct error *reserve_part(struct log *l)
 {
 	struct error *err;
@@ -62,45 +64,51 @@ struct log_entry *log_cpu(const struct log *l, uint32_t i)
 
 /* ---- entries that are shared ---- */
 
-static struct error *shared_of(struct log *l, profile_id look, struct log_shared **ret)
+static struct error *reserve_start(struct log *l, profile_id look)
 {
-	struct error *err = array_reserve(&l->shared, &l->cap_shared, look + 1, sizeof(*l->shared));
+	struct error *err = array_reserve(&l->starts, &l->cap_starts, look + 1, sizeof(*l->starts));
 
 	if (err)
 		return err;
-	for (; l->n_shared <= look; l->n_shared++)
-		l->shared[l->n_shared] = (struct log_shared){ NONE, NONE };
-	*ret = &l->shared[look];
+	for (; l->n_starts <= look; l->n_starts++)
+		l->starts[l->n_starts] = NONE;
 	return NULL;
 }
 
 struct error *log_start(struct log *l, profile_id look, uint64_t t_start, uint32_t *ret)
 {
 	const struct log_entry e = { .t_start = t_start, .prev = NONE, .look = look };
-	struct log_shared *shared;
-	struct error *err = shared_of(l, look, &shared);
+	struct error *err = reserve_start(l, look);
 
-	if (!err && shared->start == NONE)
-		err = log_add(l, &e, &shared->start);
+	if (!err && l->starts[look] == NONE)
+		err = log_add(l, &e, &l->starts[look]);
 	if (!err)
-		*ret = shared->start;
+		*ret = l->starts[look];
 	return err;
+}
+
+static bool same(const struct log_entry *a, const struct log_entry *b)
+{
+	return a->prev == b->prev && a->look == b->look && a->t_start == b->t_start && a->first_tick == b->first_tick;
+}
+
+/* Those that are new in one tick were seen at some dozen instants, in any order. */
+static uint32_t find_latest(const struct log *l, const struct log_entry *e)
+{
+	uint32_t end = l->n > LOG_LATEST ? l->n - LOG_LATEST : 0;
+
+	for (uint32_t i = l->n; i > end; i--)
+		if (same(log_at(l, i - 1), e))
+			return i - 1;
+	return NONE;
 }
 
 struct error *log_fresh(struct log *l, profile_id look, uint64_t t_start, uint32_t tick, uint32_t *ret)
 {
 	const struct log_entry e = { .t_start = t_start, .prev = NONE, .look = look, .first_tick = tick };
-	struct log_shared *shared;
-	struct error *err = shared_of(l, look, &shared);
 
-	if (err)
-		return err;
-	if (shared->fresh == NONE || log_at(l, shared->fresh)->t_start != t_start ||
-	    log_at(l, shared->fresh)->first_tick != tick)
-		err = log_add(l, &e, &shared->fresh);
-	if (!err)
-		*ret = shared->fresh;
-	return err;
+	*ret = find_latest(l, &e);
+	return *ret == NONE ? log_add(l, &e, ret) : NULL;
 }
 
 void log_deinit(struct log *l)
@@ -108,6 +116,6 @@ void log_deinit(struct log *l)
 	for (uint32_t i = 0; i < l->n_parts; i++)
 		free(l->parts[i]);
 	free(l->parts);
-	free(l->shared);
+	free(l->starts);
 	*l = (struct log){ 0 };
 }

@@ -88,7 +88,7 @@ const struct origin *origin_get(const struct tables *t, profile_id id);
 /* What a track is and looks like; those that are alike share it. Most of a large program's are parked at few places. */
 struct look {
 	profile_id origin, stack, state, labels;
-	uint32_t weight : 31, oncpu : 1;
+	uint32_t weight : 24, oncpu : 8;
 };
 
 struct error *look_intern(struct profile *p, const struct look *look, profile_id *ret);
@@ -104,7 +104,7 @@ enum track_flag {
 	TRACK_LISTED = 4,	/* its slot is in `gone` or `free`; it may be alive again all the same */
 };
 
-enum { LOOK_WEIGHT_MAX = INT32_MAX };
+enum { LOOK_WEIGHT_MAX = (1 << 24) - 1 };
 
 /* Of a goroutine's number as much is kept as there can be goroutines in ten years. */
 #define TRACK_KEY_MOST (((uint64_t)1 << 48) - 1)
@@ -196,18 +196,12 @@ _Static_assert(sizeof(struct log_entry) == 20, "an entry of the log has grown");
 
 enum { LOG_PART = 8192 };	/* 160 KiB: goes back to the system by itself */
 
-/* By look: entries that are shared; NONE or places in the log. */
-struct log_shared {
-	uint32_t start;			/* of all that looked like this when the window began */
-	uint32_t fresh;			/* of those that are seen for the first time: the latest one */
-};
-
 struct log {
 	struct log_entry **parts;
 	uint32_t n_parts, cap_parts;
 	uint32_t n;
-	struct log_shared *shared;
-	uint32_t n_shared, cap_shared;
+	uint32_t *starts;		/* by look: entry of all that looked like this when the window began, or NONE */
+	uint32_t n_starts, cap_starts;
 };
 
 static inline struct log_entry *log_at(const struct log *l, uint32_t i)
@@ -220,7 +214,7 @@ struct error *log_add(struct log *l, const struct log_entry *e, uint32_t *ret);
 struct error *log_add_oncpu(struct log *l, const struct log_entry *e, uint32_t *ret);
 /* Where the CPU time of entry i stands; NULL: it has no room for it, or there is no such entry. */
 struct log_entry *log_cpu(const struct log *l, uint32_t i);
-/* An entry that tracks share: there it goes on from the window's start, or begins. */
+/* An entry that tracks share, which go on with this look from the window's start, or are new. */
 struct error *log_start(struct log *l, profile_id look, uint64_t t_start, uint32_t *ret);
 struct error *log_fresh(struct log *l, profile_id look, uint64_t t_start, uint32_t tick, uint32_t *ret);
 void log_deinit(struct log *l);

@@ -171,7 +171,7 @@ struct error *track_new(struct tracks *ts, uint64_t key, uint64_t base, uint32_t
 	*t = (struct track){ .key = key & TRACK_KEY_MOST };
 	ts->n += fresh;
 	*ret = slot;
-	return mapi_put(&ts->by_key, key, slot);
+	return mapi_put(&ts->by_key, key & TRACK_KEY_MOST, slot);
 }
 
 struct error *tracks_free_gone(struct tracks *ts)
