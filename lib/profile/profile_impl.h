@@ -85,7 +85,7 @@ struct origin {
 struct error *origin_intern(struct profile *p, const struct profile_track_info *info, profile_id *ret);
 const struct origin *origin_get(const struct tables *t, profile_id id);
 
-/* What a track is and looks like; those that are alike share it. Most of a large program's are parked at few places. */
+/* What a track is and looks like. Those that are alike share it: most are parked at a few places. */
 struct look {
 	profile_id origin, stack, state, labels;
 	uint32_t weight : 24, oncpu : 8;
