@@ -10,7 +10,7 @@
 
 #include "profile/profile_impl.h"
 
-enum { LOG_LATEST = 128 };	/* entries that are looked through for one to be shared */
+enum { LOG_LATEST = 64 };	/* entries that are looked through for one to be shared */
 
 static struct error *reserve_part(struct log *l)
 {
@@ -92,14 +92,19 @@ static bool same(const struct log_entry *a, const struct log_entry *b)
 	return a->prev == b->prev && a->look == b->look && a->t_start == b->t_start && a->first_tick == b->first_tick;
 }
 
-/* Those that are new in one tick were seen at some dozen instants, in any order. */
+/* Those that are new in one tick were seen at some dozen instants, in any order. What is of an earlier one ends it. */
 static uint32_t find_latest(const struct log *l, const struct log_entry *e)
 {
 	uint32_t end = l->n > LOG_LATEST ? l->n - LOG_LATEST : 0;
 
-	for (uint32_t i = l->n; i > end; i--)
-		if (same(log_at(l, i - 1), e))
+	for (uint32_t i = l->n; i > end; i--) {
+		const struct log_entry *o = log_at(l, i - 1);
+
+		if (same(o, e))
 			return i - 1;
+		if (o->first_tick < e->first_tick && o->prev == NONE && o->look != LOG_CPU)
+			return NONE;
+	}
 	return NONE;
 }
 
