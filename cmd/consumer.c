@@ -38,11 +38,9 @@ static void window_cleanup(struct window **w)
 
 static struct error *consume(struct consumer *c, struct closed_window *closed)
 {
-	_cleanup_(window_cleanup) struct window *w = NULL;
-	struct error *err = closed_window_lay_out(closed, &w);
+	_cleanup_(window_cleanup) struct window *w = closed_window_open(closed);
+	struct error *err;
 
-	if (err)
-		return err;
 	log_info("record", "window %u: %u ticks, %u goroutines", w->number, w->n_ticks, w->n_tracks);
 	err = aggregate_window(c->aggregate, w);
 	return err ? err : c->tell(c->ctx, w);

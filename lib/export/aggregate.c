@@ -144,6 +144,7 @@ struct window_sums {
 	uint32_t *lines;		/* by frame id: its line, plus one; 0: not asked yet */
 	struct map64 groups;		/* state and entry -> group */
 	struct shown shown;
+	struct window_room room;
 };
 
 static void window_sums_deinit(struct window_sums *s)
@@ -152,6 +153,7 @@ static void window_sums_deinit(struct window_sums *s)
 	free(s->lines);
 	map64_deinit(&s->groups);
 	shown_deinit(&s->shown);
+	window_room_deinit(&s->room);
 }
 
 static struct error *reserve_functions(struct aggregate *a)
@@ -291,6 +293,7 @@ static struct error *add_track(struct aggregate *a, struct window_sums *s, const
 struct error *aggregate_window(struct aggregate *a, const struct window *w)
 {
 	_cleanup_(window_sums_deinit) struct window_sums s = { .w = w };
+	struct window_track track;
 	struct error *err = NULL;
 
 	map64_init(&s.groups);
@@ -298,8 +301,11 @@ struct error *aggregate_window(struct aggregate *a, const struct window *w)
 	s.lines = calloc((size_t)profile_frame_count(w->profile) + 1, sizeof(*s.lines));
 	if (!s.stack_ns || !s.lines)
 		return &err_nomem;
-	for (uint32_t i = 0; i < w->n_tracks && !err; i++)
-		err = add_track(a, &s, &w->tracks[i]);
+	for (uint32_t i = 0; i < w->n_places && !err; i++) {
+		err = window_track(w, i, &s.room, &track);
+		if (!err)
+			err = add_track(a, &s, &track);
+	}
 	if (!err)
 		err = add_stacks(a, &s);
 	if (err)

@@ -195,9 +195,10 @@ bool sentry_groups_take(const struct sentry_view *view, const struct sentry_fact
 /* Counts a piece of a goroutine that may join. All must have been counted before the first is added. */
 struct error *sentry_groups_count(struct sentry_groups *g, const struct sentry_view *view,
 				  const struct sentry_facts *f, const struct sentry_owner *owner, uint32_t number);
-/* Adds it; *ret tells whether its group has other members too: else it is told by itself. */
+/* Adds it; *ret tells whether its group has other members too: else it is told by itself. `room` is used. */
 struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view, struct sentry_facts *f,
-				const struct sentry_owner *owner, const struct sentry_piece *piece, bool *ret);
+				const struct sentry_owner *owner, const struct sentry_piece *piece,
+				struct window_room *room, bool *ret);
 /* Makes all groups threads. */
 struct error *sentry_groups_threads(struct sentry_threads *t);
 
@@ -211,7 +212,8 @@ enum sentry_thread_kind {
 
 /* Intervals [first, end) of a track: what a thread is put together from. */
 struct sentry_piece {
-	uint32_t track;		/* of the window */
+	uint64_t start, end_ns;	/* on a lane: where the first one begins, and the last one ends; CLOCK_MONOTONIC */
+	uint32_t track;		/* its place in the window */
 	uint32_t first, end;
 	uint32_t owner;		/* in sentry_threads.owners */
 	uint32_t lane : 31;	/* sentry_lanes.c */
@@ -275,9 +277,10 @@ struct error *sentry_threads_add(struct sentry_threads *t, const struct sentry_t
 
 /* ---- sentry_lanes.c: goroutines that share threads ---- */
 
-/* Cuts the told intervals of a track into pieces by their owners, and adds them. */
+/* Cuts the told intervals of a track, which has that place, into pieces by their owners, and adds them. */
 struct error *sentry_lanes_track(const struct sentry_view *view, const struct export_options *o,
-				 uint32_t track, bool parked, struct sentry_threads *t);
+				 const struct window_track *track, uint32_t place, bool parked,
+				 struct sentry_threads *t);
 /* Lays all pieces out and adds the lanes; the first one of goroutine `wanted` (0 none) is pinned. */
 struct error *sentry_lanes(const struct sentry_view *view, uint64_t wanted, struct sentry_threads *t);
 

@@ -131,11 +131,14 @@ static void carry_cleanup(struct profile_carry **c)
 static struct error *add_tracks(struct pprof *x, const struct window *w)
 {
 	_cleanup_(carry_cleanup) struct profile_carry *c = NULL;
+	_cleanup_(window_room_deinit) struct window_room room = { 0 };
+	struct window_track track;
 	struct error *err = carry_names(x, w, &c);
 
-	for (uint32_t i = 0; i < w->n_tracks && !err; i++) {
-		for (uint32_t k = 0; k < w->tracks[i].n && !err; k++)
-			err = add_interval(x, c, &w->tracks[i].v[k]);
+	for (uint32_t i = 0; i < w->n_places && !err; i++) {
+		err = window_track(w, i, &room, &track);
+		for (uint32_t k = 0; !err && k < track.n; k++)
+			err = add_interval(x, c, &track.v[k]);
 		if (err || pprof_rows_bytes(x->rows) <= x->most_bytes)
 			continue;
 		err = pprof_merge(x);

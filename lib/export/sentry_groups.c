@@ -100,19 +100,22 @@ static struct error *add_time(struct sentry_groups *g, uint32_t group, profile_i
 }
 
 struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_view *view, struct sentry_facts *f,
-				const struct sentry_owner *owner, const struct sentry_piece *piece, bool *ret)
+				const struct sentry_owner *owner, const struct sentry_piece *piece,
+				struct window_room *room, bool *ret)
 {
-	const struct window_track *track = &view->w->tracks[piece->track];
+	struct window_track track;
 	struct sentry_group *group;
 	uint32_t i;
 	struct error *err = group_of(g, view, f, owner, piece->owner, &i);
 
+	if (!err)
+		err = window_track(view->w, piece->track, room, &track);
 	if (err)
 		return err;
 	group = &g->v[i];
 	*ret = group->members > 1;
 	for (uint32_t k = piece->first; k < piece->end && *ret && !err; k++) {
-		const struct interval *iv = &track->v[k];
+		const struct interval *iv = &track.v[k];
 
 		if (!sentry_interval_told(view, iv))
 			continue;

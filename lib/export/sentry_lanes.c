@@ -39,20 +39,19 @@ static profile_id labels_at(const struct sentry_view *view, const struct window_
 	return i < track->n ? track->v[i].labels : PROFILE_LABELS_NONE;
 }
 
-static bool goes_on(const struct sentry_piece *piece, const struct window_track *track, uint32_t i,
-		    uint32_t owner)
+static bool goes_on(const struct sentry_piece *piece, const struct sentry_piece *next)
 {
-	return piece->end == i && piece->owner == owner && track->v[i - 1].t_end == track->v[i].t_start;
+	return piece->end == next->first && piece->owner == next->owner && piece->end_ns == next->start;
 }
 
-static struct error *add_interval(struct sentry_threads *t, const struct window_track *track, uint32_t begin,
-				  const struct sentry_piece *piece)
+static struct error *add_interval(struct sentry_threads *t, uint32_t begin, const struct sentry_piece *piece)
 {
 	struct sentry_piece *latest = t->n_pieces > begin ? &t->pieces[t->n_pieces - 1] : NULL;
 	struct error *err;
 
-	if (latest && goes_on(latest, track, piece->first, piece->owner)) {
+	if (latest && goes_on(latest, piece)) {
 		latest->end = piece->end;
+		latest->end_ns = piece->end_ns;
 		return NULL;
 	}
 	err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
@@ -62,25 +61,27 @@ static struct error *add_interval(struct sentry_threads *t, const struct window_
 }
 
 struct error *sentry_lanes_track(const struct sentry_view *view, const struct export_options *o,
-				 uint32_t track, bool parked, struct sentry_threads *t)
+				 const struct window_track *track, uint32_t place, bool parked,
+				 struct sentry_threads *t)
 {
-	const struct window_track *tr = &view->w->tracks[track];
-	struct sentry_piece piece = { .track = track, .parked = parked };
+	struct sentry_piece piece = { .track = place, .parked = parked };
 	profile_id labels = PROFILE_LABELS_UNKNOWN, last = PROFILE_LABELS_UNKNOWN;
 	uint32_t begin = t->n_pieces;
 	struct error *err = NULL;
 
-	for (uint32_t i = 0; i < tr->n && !err; i++) {
-		if (!sentry_interval_told(view, &tr->v[i]))
+	for (uint32_t i = 0; i < track->n && !err; i++) {
+		if (!sentry_interval_told(view, &track->v[i]))
 			continue;
-		labels = labels_at(view, tr, i, labels);
+		labels = labels_at(view, track, i, labels);
 		if (labels != last || last == PROFILE_LABELS_UNKNOWN)
-			err = sentry_threads_owner(t, view, o, &tr->info, labels, &piece.owner);
+			err = sentry_threads_owner(t, view, o, &track->info, labels, &piece.owner);
 		last = labels;
 		piece.first = i;
 		piece.end = i + 1;
+		piece.start = track->v[i].t_start;
+		piece.end_ns = track->v[i].t_end;
 		if (!err)
-			err = add_interval(t, tr, begin, &piece);
+			err = add_interval(t, begin, &piece);
 	}
 	return err;
 }
@@ -95,17 +96,8 @@ struct layout {
 	uint32_t lanes;		/* made so far */
 	uint32_t lowest;	/* no lane below it is free */
 	bool pinned;		/* some lane is */
+	struct window_room room;
 };
-
-static uint64_t start_of(const struct window *w, const struct sentry_piece *p)
-{
-	return w->tracks[p->track].v[p->first].t_start;
-}
-
-static uint64_t end_of(const struct window *w, const struct sentry_piece *p)
-{
-	return w->tracks[p->track].v[p->end - 1].t_end;
-}
 
 static int compare(uint64_t a, uint64_t b)
 {
@@ -119,8 +111,8 @@ static int by_owner_and_start(const void *va, const void *vb, void *ctx)
 	int order = compare(a->owner, b->owner);
 
 	order = order ? order : compare(a->lane, b->lane);
-	order = order ? order : compare(start_of(w, a), start_of(w, b));
-	order = order ? order : compare(w->tracks[a->track].info.key, w->tracks[b->track].info.key);
+	order = order ? order : compare(a->start, b->start);
+	order = order ? order : compare(window_track_key(w, a->track), window_track_key(w, b->track));
 	return order ? order : compare(a->first, b->first);
 }
 
@@ -128,8 +120,7 @@ static int by_end(const void *va, const void *vb, void *ctx)
 {
 	const struct layout *l = ctx;
 	uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
-	const struct window *w = l->view->w;
-	int order = compare(end_of(w, &l->t->pieces[a]), end_of(w, &l->t->pieces[b]));
+	int order = compare(l->t->pieces[a].end_ns, l->t->pieces[b].end_ns);
 
 	return order ? order : compare(a, b);
 }
@@ -156,7 +147,6 @@ static uint32_t lowest_free(struct layout *l)
 /* Pieces [begin, end) of one owner, which are in order of their starts. */
 static void lay_out(struct layout *l, uint32_t begin, uint32_t end)
 {
-	const struct window *w = l->view->w;
 	struct sentry_piece *p = l->t->pieces;
 	uint32_t ended = 0;
 
@@ -167,7 +157,7 @@ static void lay_out(struct layout *l, uint32_t begin, uint32_t end)
 	qsort_r(l->ends, end - begin, sizeof(*l->ends), by_end, l);
 	for (uint32_t i = begin; i < end; i++) {
 		/* What has ended has begun: its lane is known. */
-		while (end_of(w, &p[l->ends[ended]]) <= start_of(w, &p[i]))
+		while (p[l->ends[ended]].end_ns <= p[i].start)
 			release(l, p[l->ends[ended++]].lane);
 		p[i].lane = lowest_free(l);
 	}
@@ -175,26 +165,36 @@ static void lay_out(struct layout *l, uint32_t begin, uint32_t end)
 
 /* ---- threads ---- */
 
+static struct error *add_cpu(struct layout *l, const struct sentry_piece *p, uint64_t *sum)
+{
+	struct window_track track;
+	struct error *err = window_track(l->view->w, p->track, &l->room, &track);
+
+	for (uint32_t i = p->first; !err && i < p->end; i++)
+		*sum += track.v[i].cpu_ns;
+	return err;
+}
+
 static struct error *add_lane(struct layout *l, uint32_t begin, uint32_t end, uint64_t wanted)
 {
 	const struct sentry_piece *p = l->t->pieces;
 	size_t len;
 	const struct sentry_owner *key = keyset_get(&l->t->owners, p[begin].owner, &len);
 	bool parked = true;
+	struct error *err = NULL;
 	struct sentry_thread th = {
 		.first = begin, .n = end - begin, .name = key->name, .lane = p[begin].lane,
 		.kind = SENTRY_LANE, .by_label = key->by_label, .native = key->native,
 	};
 
-	for (uint32_t i = begin; i < end; i++) {
-		const struct window_track *track = &l->view->w->tracks[p[i].track];
-
-		for (uint32_t k = p[i].first; k < p[i].end; k++)
-			th.cpu_ns += track->v[k].cpu_ns;
+	for (uint32_t i = begin; i < end && !err; i++) {
+		err = p[i].parked ? NULL : add_cpu(l, &p[i], &th.cpu_ns);
 		th.changes += p[i].end - p[i].first;
-		th.pinned = th.pinned || (wanted && track->info.key == wanted);
+		th.pinned = th.pinned || (wanted && window_track_key(l->view->w, p[i].track) == wanted);
 		parked = parked && p[i].parked;
 	}
+	if (err)
+		return err;
 	l->t->parked[p[begin].owner] += parked;
 	/* Of several lanes that a goroutine has been on, the first. */
 	if (th.pinned && l->pinned)
@@ -227,6 +227,7 @@ struct error *sentry_lanes(const struct sentry_view *view, uint64_t wanted, stru
 	_cleanup_free_ uint32_t *ends = calloc((size_t)t->n_pieces + 1, sizeof(*ends));
 	_cleanup_free_ uint64_t *free_lanes = calloc((size_t)t->n_pieces / 64 + 1, sizeof(*free_lanes));
 	struct layout l = { .view = view, .t = t, .ends = ends, .free = free_lanes };
+	struct error *err;
 
 	if (!ends || !free_lanes)
 		return &err_nomem;
@@ -239,5 +240,7 @@ struct error *sentry_lanes(const struct sentry_view *view, uint64_t wanted, stru
 		lay_out(&l, i, next);
 	}
 	sort_pieces(view, t);
-	return add_lanes(&l, wanted);
+	err = add_lanes(&l, wanted);
+	window_room_deinit(&l.room);
+	return err;
 }

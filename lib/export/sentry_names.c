@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "export/export_impl.h"
 
 enum { NAME_MOST = 200 };	/* bytes of a thread's name: it is shown in a menu */
@@ -14,17 +15,20 @@ enum { NAME_MOST = 200 };	/* bytes of a thread's name: it is shown in a menu */
 #define VIRTUAL_IDS ((uint64_t)1 << 40)
 
 /* The label set that stayed longest: a worker that sets labels for each request has many. */
-static profile_id labels_of(const struct sentry_threads *t, const struct sentry_thread *th,
-			    const struct window *w)
+static struct error *labels_of(const struct sentry_threads *t, const struct sentry_thread *th,
+			       const struct window *w, profile_id *ret)
 {
+	_cleanup_(window_room_deinit) struct window_room room = { 0 };
 	profile_id best = PROFILE_LABELS_NONE, at = PROFILE_LABELS_NONE;
 	uint64_t best_ns = 0, ns = 0;
+	struct error *err = NULL;
 
-	for (uint32_t k = 0; k < th->n; k++) {
-		const struct window_track *track = &w->tracks[t->pieces[th->first + k].track];
+	for (uint32_t k = 0; k < th->n && !err; k++) {
+		struct window_track track;
 
-		for (uint32_t i = 0; i < track->n; i++) {
-			const struct interval *iv = &track->v[i];
+		err = window_track(w, t->pieces[th->first + k].track, &room, &track);
+		for (uint32_t i = 0; !err && i < track.n; i++) {
+			const struct interval *iv = &track.v[i];
 
 			ns = iv->labels == at ? ns : 0;
 			at = iv->labels;
@@ -35,7 +39,8 @@ static profile_id labels_of(const struct sentry_threads *t, const struct sentry_
 			}
 		}
 	}
-	return best;
+	*ret = best;
+	return err;
 }
 
 static void add_labels(struct buf *b, const struct profile *p, profile_id id)
@@ -77,12 +82,16 @@ static void goroutine_name(struct buf *b, const struct sentry_threads *t, const 
 			   const struct sentry_view *view)
 {
 	const char *entry = profile_string_get(view->w->profile, th->name);
+	profile_id labels = PROFILE_LABELS_NONE;
+	struct error *err = labels_of(t, th, view->w, &labels);
 
 	buf_addf(b, "%s %llu", th->native ? "thread" : "goroutine",
 		 (unsigned long long)(th->native ? th->id - PROFILE_THREAD_KEY : th->id));
 	if (*entry)
 		buf_addf(b, ": %s", entry);
-	add_labels(b, view->w->profile, labels_of(t, th, view->w));
+	add_labels(b, view->w->profile, labels);
+	b->failed = b->failed || err;
+	error_free(err);
 }
 
 /* What must not be lost when a name is cut stands in `tail`. */

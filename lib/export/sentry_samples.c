@@ -52,7 +52,7 @@ static uint64_t sample_bytes(void)
 struct stretch {
 	uint64_t start, until;
 	bool begun;			/* there is one */
-	const struct interval **first;
+	struct interval *first;
 	uint32_t n_first, cap_first;
 	struct sentry_sums summed;		/* instead of them, */
 	uint64_t summed_from;		/* the last of them from here on */
@@ -74,6 +74,7 @@ struct expansion {
 	uint32_t stack;			/* that stack */
 	uint64_t held_back;		/* its last tick, written once something follows; 0: none */
 	struct stretch stretch;		/* goes on where that ended, and is written later */
+	struct window_room room;
 };
 
 static struct error *emit(struct expansion *x, uint64_t at, uint32_t stack)
@@ -240,7 +241,7 @@ static struct error *first_stack(struct expansion *x, uint32_t *ret)
 	const struct stretch *s = &x->stretch;
 
 	if (s->n_first)
-		return sentry_stack(x->stacks, s->first[0]->stack, ret);
+		return sentry_stack(x->stacks, s->first[0].stack, ret);
 	*ret = s->summed.n ? s->summed.v[0].stack : s->rest.v[0].stack;
 	return NULL;
 }
@@ -256,7 +257,7 @@ static struct error *end_stretch(struct expansion *x)
 	err = idle_until(x, s->start, first);
 	x->end = s->start;
 	for (uint32_t i = 0; i < s->n_first && !err; i++)
-		err = add_oncpu(x, s->first[i], sentry_interval_end(x->view, s->first[i]), x->end);
+		err = add_oncpu(x, &s->first[i], sentry_interval_end(x->view, &s->first[i]), x->end);
 	if (!err)
 		err = emit_sums(x, &s->summed);
 	if (!err)
@@ -285,7 +286,7 @@ static struct error *put_first(struct stretch *s, const struct interval *iv)
 	struct error *err = array_reserve(&s->first, &s->cap_first, s->n_first + 1, sizeof(*s->first));
 
 	if (!err)
-		s->first[s->n_first++] = iv;
+		s->first[s->n_first++] = *iv;
 	return err;
 }
 
@@ -380,13 +381,14 @@ static struct error *add_pieces(struct expansion *x, const struct sentry_threads
 {
 	struct error *err = NULL;
 
-	for (uint32_t k = th->first; k < th->first + th->n; k++) {
+	for (uint32_t k = th->first; k < th->first + th->n && !err; k++) {
 		const struct sentry_piece *p = &t->pieces[k];
-		const struct window_track *track = &x->view->w->tracks[p->track];
+		struct window_track track;
 
-		for (uint32_t i = p->first; i < p->end && !err; i++)
-			if (sentry_interval_told(x->view, &track->v[i]))
-				err = add_interval(x, &track->v[i]);
+		err = window_track(x->view->w, p->track, &x->room, &track);
+		for (uint32_t i = p->first; !err && i < p->end; i++)
+			if (sentry_interval_told(x->view, &track.v[i]))
+				err = add_interval(x, &track.v[i]);
 	}
 	return err;
 }
@@ -426,6 +428,7 @@ static struct error *add_threads(struct expansion *x, const struct sentry_thread
 		err = add_thread(x, t, &t->v[i]);
 	}
 	free(x->stretch.first);
+	window_room_deinit(&x->room);
 	sentry_sums_deinit(&x->stretch.summed);
 	sentry_sums_deinit(&x->stretch.rest);
 	return err;

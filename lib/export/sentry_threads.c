@@ -180,33 +180,45 @@ struct choice {
 	const struct sentry_view *view;
 	const struct export_options *o;
 	struct sentry_threads *t;
-	uint32_t *order;	/* tracks by key and time */
+	uint32_t *order;	/* places of tracks by key and time */
+	uint32_t n;
 	uint64_t pinned;	/* key; 0: none */
+	struct window_room room;
 };
 
 static int by_key_and_time(const void *va, const void *vb, void *ctx)
 {
 	const struct window *w = ctx;
-	const struct window_track *a = &w->tracks[*(const uint32_t *)va];
-	const struct window_track *b = &w->tracks[*(const uint32_t *)vb];
+	uint32_t pa = *(const uint32_t *)va, pb = *(const uint32_t *)vb;
+	uint64_t a = window_track_key(w, pa), b = window_track_key(w, pb);
 
-	if (a->info.key != b->info.key)
-		return a->info.key < b->info.key ? -1 : 1;
-	return (a->v[0].t_start > b->v[0].t_start) - (a->v[0].t_start < b->v[0].t_start);
+	if (a == b) {
+		a = window_track_start(w, pa);
+		b = window_track_start(w, pb);
+	}
+	return (a > b) - (a < b);
 }
 
-static uint32_t *ordered_tracks(const struct window *w)
+/* Of those that have intervals. */
+static uint32_t *ordered_tracks(const struct window *w, uint32_t *ret)
 {
-	uint32_t *order = calloc((size_t)w->n_tracks + 1, sizeof(*order));
+	uint32_t *order = calloc((size_t)w->n_tracks + 1, sizeof(*order)), n = 0;
 	bool sorted = true;
+	uint64_t before = 0;
 
-	for (uint32_t i = 0; order && i < w->n_tracks; i++) {
-		order[i] = i;
-		sorted = sorted && (!i || w->tracks[i - 1].info.key < w->tracks[i].info.key);
+	for (uint32_t i = 0; order && i < w->n_places; i++) {
+		uint64_t key = window_track_key(w, i);
+
+		if (!key)
+			continue;
+		order[n++] = i;
+		sorted = sorted && before < key;
+		before = key;
 	}
 	/* As it is where goroutines are found in the order in which they were made and none is gone. */
 	if (order && !sorted)
-		qsort_r(order, w->n_tracks, sizeof(*order), by_key_and_time, (void *)(uintptr_t)w);
+		qsort_r(order, n, sizeof(*order), by_key_and_time, (void *)(uintptr_t)w);
+	*ret = n;
 	return order;
 }
 
@@ -244,25 +256,34 @@ static void add_facts(const struct sentry_view *view, const struct window_track 
 	}
 }
 
-/* The tracks of one key, from order[i]; returns where the next key's begin. */
-static uint32_t facts_of(const struct choice *c, uint32_t i, struct sentry_facts *f)
+/* The tracks of one key, from order[i]; *next is where the next key's begin. */
+static struct error *facts_of(struct choice *c, uint32_t i, struct sentry_facts *f, uint32_t *next)
 {
 	const struct window *w = c->view->w;
-	uint32_t next = i;
+	struct error *err = NULL;
+	struct window_track track;
 
-	*f = (struct sentry_facts){ .key = w->tracks[c->order[i]].info.key };
-	for (; next < w->n_tracks && w->tracks[c->order[next]].info.key == f->key; next++)
-		add_facts(c->view, &w->tracks[c->order[next]], f);
+	*f = (struct sentry_facts){ .key = window_track_key(w, c->order[i]) };
+	for (; i < c->n && !err && window_track_key(w, c->order[i]) == f->key; i++) {
+		err = window_track(w, c->order[i], &c->room, &track);
+		if (!err)
+			add_facts(c->view, &track, f);
+	}
 	f->alone = f->key == c->pinned;
-	return next;
+	*next = i;
+	return err;
 }
 
-static struct error *add_piece(struct sentry_threads *t, const struct window *w, uint32_t track)
+static struct error *add_piece(struct choice *c, uint32_t place)
 {
-	struct error *err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
+	struct sentry_threads *t = c->t;
+	struct window_track track;
+	struct error *err = window_track(c->view->w, place, &c->room, &track);
 
 	if (!err)
-		t->pieces[t->n_pieces++] = (struct sentry_piece){ .track = track, .end = w->tracks[track].n };
+		err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
+	if (!err)
+		t->pieces[t->n_pieces++] = (struct sentry_piece){ .track = place, .end = track.n };
 	return err;
 }
 
@@ -294,7 +315,8 @@ static struct error *group_pieces(struct choice *c, struct sentry_facts *f, uint
 		bool grouped = false;
 
 		if (sentry_groups_take(c->view, f, &owner))
-			err = sentry_groups_add(&t->groups, c->view, f, &owner, &t->pieces[i], &grouped);
+			err = sentry_groups_add(&t->groups, c->view, f, &owner, &t->pieces[i], &c->room,
+						&grouped);
 		if (!grouped)
 			t->pieces[kept++] = t->pieces[i];
 	}
@@ -327,7 +349,7 @@ static struct error *cut_goroutine(struct choice *c, const struct sentry_facts *
 	struct error *err = number_of(c->t, &owner, &number);
 
 	for (; i < next && !err; i++) {
-		err = add_piece(c->t, c->view->w, c->order[i]);
+		err = add_piece(c, c->order[i]);
 		if (!err)
 			c->t->pieces[c->t->n_pieces - 1].owner = number;
 	}
@@ -336,12 +358,16 @@ static struct error *cut_goroutine(struct choice *c, const struct sentry_facts *
 
 static struct error *cut(struct choice *c, const struct sentry_facts *f, uint32_t i, uint32_t next)
 {
+	struct window_track track;
 	struct error *err = NULL;
 
 	if (c->o->threads == EXPORT_BY_GOROUTINE)
 		return cut_goroutine(c, f, i, next);
-	for (; i < next && !err; i++)
-		err = sentry_lanes_track(c->view, c->o, c->order[i], !f->oncpu, c->t);
+	for (; i < next && !err; i++) {
+		err = window_track(c->view->w, c->order[i], &c->room, &track);
+		if (!err)
+			err = sentry_lanes_track(c->view, c->o, &track, c->order[i], !f->oncpu, c->t);
+	}
 	return err;
 }
 
@@ -378,15 +404,14 @@ static struct error *add_one(struct choice *c, struct sentry_facts *f, uint32_t 
 
 static struct error *count_groups(struct choice *c)
 {
-	const struct window *w = c->view->w;
 	struct error *err = NULL;
 	struct sentry_facts f;
 
-	for (uint32_t i = 0, next; i < w->n_tracks && !err; i = next) {
+	for (uint32_t i = 0, next; i < c->n && !err; i = next) {
 		uint32_t begin = c->t->n_pieces;
 
-		next = facts_of(c, i, &f);
-		if (!f.told || !may_be_grouped(c, &f))
+		err = facts_of(c, i, &f, &next);
+		if (err || !f.told || !may_be_grouped(c, &f))
 			continue;
 		err = cut(c, &f, i, next);
 		if (!err)
@@ -397,14 +422,13 @@ static struct error *count_groups(struct choice *c)
 
 static struct error *add_all(struct choice *c)
 {
-	const struct window *w = c->view->w;
 	struct error *err = groups(c) ? count_groups(c) : NULL;
 	struct sentry_facts f;
 
-	for (uint32_t i = 0, next; i < w->n_tracks && !err; i = next) {
-		next = facts_of(c, i, &f);
+	for (uint32_t i = 0, next; i < c->n && !err; i = next) {
+		err = facts_of(c, i, &f, &next);
 		c->t->goroutines += f.key < PROFILE_THREAD_KEY;
-		if (f.told)
+		if (!err && f.told)
 			err = add_one(c, &f, i, next);
 	}
 	if (!err && groups(c))
@@ -426,7 +450,7 @@ static struct error *pieces_of_goroutines(struct choice *c)
 		if (th->kind != SENTRY_GOROUTINE)
 			continue;
 		for (uint32_t k = 0; k < th->n && !err; k++)
-			err = add_piece(c->t, c->view->w, c->order[th->first + k]);
+			err = add_piece(c, c->order[th->first + k]);
 		th->first = first;
 	}
 	return err;
@@ -458,8 +482,9 @@ static uint64_t pinned_key(const struct export_options *o)
 struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
 				    struct sentry_threads *ret)
 {
-	_cleanup_free_ uint32_t *order = ordered_tracks(view->w);
-	struct choice c = { .view = view, .o = o, .t = ret, .order = order, .pinned = pinned_key(o) };
+	uint32_t n;
+	_cleanup_free_ uint32_t *order = ordered_tracks(view->w, &n);
+	struct choice c = { .view = view, .o = o, .t = ret, .order = order, .n = n, .pinned = pinned_key(o) };
 	struct error *err;
 
 	*ret = (struct sentry_threads){ .most = o->max_threads };
@@ -471,6 +496,7 @@ struct error *sentry_threads_choose(const struct sentry_view *view, const struct
 		err = error_new(ERROR_NOT_FOUND, "no goroutine of this window has two samples");
 	if (!err)
 		err = pieces_of_goroutines(&c);
+	window_room_deinit(&c.room);
 	if (!err)
 		err = sentry_threads_name(ret, view);
 	if (err)

@@ -193,26 +193,27 @@ bool profile_epoch_over(const struct profile *p)
 	return epoch_bytes(p->epoch) > p->tables_most;
 }
 
+static struct error *look_row(struct profile_carry *c, profile_id *id)
+{
+	struct look look = *look_get(c->from.tables, *id);
+	struct error *err = carry(c, TABLE_ORIGINS, origin_row, &look.origin);
+
+	if (!err)
+		err = profile_carry_stack(c, &look.stack);
+	if (!err)
+		err = profile_carry_labels(c, &look.labels);
+	if (!err)
+		err = profile_carry_string(c, &look.state);
+	return err ? err : look_intern(c->to, &look, id);
+}
+
 static struct error *carry_track(struct profile_carry *c, struct track *t)
 {
-	profile_id origin = t->origin, state = t->state;
-	struct error *err = carry(c, TABLE_ORIGINS, origin_row, &origin);
+	profile_id look = t->look;
+	struct error *err = carry(c, TABLE_LOOKS, look_row, &look);
 
-	/* One that is not open is told anew before it has an interval again; its origin is compared. */
-	if (!(t->flags & TRACK_OPEN)) {
-		if (!err)
-			*t = (struct track){ .key = t->key, .parent = t->parent, .last = t->last,
-					     .flags = t->flags, .origin = origin };
-		return err;
-	}
 	if (!err)
-		err = profile_carry_stack(c, &t->stack);
-	if (!err)
-		err = profile_carry_labels(c, &t->labels);
-	if (!err)
-		err = profile_carry_string(c, &state);
-	t->origin = origin;
-	t->state = state;
+		t->look = look;
 	return err;
 }
 

@@ -10,6 +10,7 @@
 _Static_assert(sizeof(struct profile_frame) == 8 * sizeof(uint32_t), "frames are keys: no padding");
 _Static_assert(sizeof(struct profile_label) == 2 * sizeof(uint32_t), "labels are keys: no padding");
 _Static_assert(sizeof(struct origin) == 5 * sizeof(uint32_t), "origins are keys: no padding");
+_Static_assert(sizeof(struct look) == 5 * sizeof(uint32_t), "looks are keys: no padding");
 
 /* ---- putting in ---- */
 
@@ -119,6 +120,11 @@ struct error *origin_intern(struct profile *p, const struct profile_track_info *
 	return epoch_intern(p->epoch, TABLE_ORIGINS, &o, sizeof(o), ret);
 }
 
+struct error *look_intern(struct profile *p, const struct look *look, profile_id *ret)
+{
+	return epoch_intern(p->epoch, TABLE_LOOKS, look, sizeof(*look), ret);
+}
+
 /* ---- looking up ---- */
 
 static const struct table_row *row_of(const struct tables *t, enum table_id table, profile_id id)
@@ -165,6 +171,14 @@ const struct origin *origin_get(const struct tables *t, profile_id id)
 {
 	static const struct origin none;
 	const struct table_row *row = row_of(t, TABLE_ORIGINS, id);
+
+	return row ? row->data : &none;
+}
+
+const struct look *look_get(const struct tables *t, profile_id id)
+{
+	static const struct look none;
+	const struct table_row *row = row_of(t, TABLE_LOOKS, id);
 
 	return row ? row->data : &none;
 }

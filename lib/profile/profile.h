@@ -83,7 +83,6 @@ struct profile_track_info {
 	profile_id entry_file;		/* string: "server.go" of the go statement, for people */
 	uint32_t entry_line;
 	profile_id created_by;		/* string; 0 unknown */
-	uint64_t parent;		/* goid of the creator; 0 unknown */
 	bool system;			/* the runtime's own */
 };
 
@@ -99,7 +98,7 @@ struct profile_observation {
 	bool oncpu;			/* its thread was on a CPU at a valid look of this tick */
 };
 
-/* Names an observation for later credit of CPU time. */
+/* Names an observation on a CPU for later credit of CPU time. */
 struct profile_ref {
 	uint32_t window, track, interval;
 };
@@ -138,7 +137,7 @@ void profile_destroy(struct profile *p);
 struct profile_limits {
 	size_t table_bytes;		/* at a window's end: the next epoch begins (more where more is in use) */
 	size_t window_table_bytes;	/* at any time: the window is full */
-	uint32_t window_intervals;	/* likewise; at least two for each goroutine */
+	uint32_t window_intervals;	/* likewise; at least two for each goroutine; on a CPU one counts twice */
 };
 
 void profile_set_limits(struct profile *p, const struct profile_limits *limits);
@@ -193,7 +192,7 @@ struct error *profile_observe(struct profile *p, const struct profile_observatio
 			      struct profile_ref *ret);
 /* The goroutine has ended (or its goid was reused): its interval ends at t. */
 void profile_gone(struct profile *p, uint64_t key, uint64_t t);
-/* CPU time for an observation of the open window; false when its window is closed already. */
+/* CPU time for an observation of the open window; false when its window is closed, or it was not on a CPU. */
 bool profile_credit(struct profile *p, struct profile_ref ref, uint64_t ns);
 /* CPU time that belongs to no observation. */
 void profile_credit_unseen(struct profile *p, uint64_t ns);
@@ -250,14 +249,34 @@ struct window {
 	struct clock_anchor start, end;	/* real never runs backwards from window to window */
 	uint64_t *ticks;		/* CLOCK_MONOTONIC of each tick */
 	uint32_t n_ticks;
-	struct window_track *tracks;
-	uint32_t n_tracks;
+	uint32_t n_places;		/* of tracks: window_track */
+	uint32_t n_tracks;		/* that have intervals */
+	struct window_track *tracks;	/* all of them, where they were laid out; else NULL */
 	uint64_t goroutines;		/* that were looked at since the store was made */
 	uint64_t cpu_unseen_ns, cpu_ended_ns;
 	uint64_t health[HEALTH_COUNT];
 	/* The tables its ids point into, and the meta; its own, for looking up alone. */
 	const struct profile *profile;
 };
+
+/*
+ * One track at a time: a window of a million would take ten times what the store does. Room for the intervals of
+ * one, used again by the next; { 0 } at first.
+ */
+struct window_room {
+	struct interval *v;
+	uint32_t cap;
+};
+
+/*
+ * What place i < n_places has; n is 0 where it has nothing. Its intervals are borrowed until the room is used
+ * again. Tracks of one key have several places, in any order.
+ */
+struct error *window_track(const struct window *w, uint32_t i, struct window_room *room, struct window_track *ret);
+/* The same without its intervals: whose it is, and where the first one begins; 0: nothing. */
+uint64_t window_track_key(const struct window *w, uint32_t i);
+uint64_t window_track_start(const struct window *w, uint32_t i);
+void window_room_deinit(struct window_room *room);
 
 /* ---- epochs ---- */
 
@@ -298,7 +317,7 @@ uint64_t profile_window_age(const struct profile *p, uint64_t now);
 /* It holds as much as a window may (struct profile_limits): it should be closed before it is due. */
 bool profile_window_full(const struct profile *p);
 /*
- * Ends the open window at t_end (or at its last look, if that is later) and gives it to the caller,
+ * Ends the open window at t_end (or at its last look, if that is later) and gives it to the caller, laid out,
  * who frees it with window_free. Open intervals end here and go on in the next window, which begins
  * at this very instant. ERROR_NOT_FOUND when none is open.
  */
@@ -306,12 +325,14 @@ struct error *profile_close_window(struct profile *p, uint64_t t_end, struct win
 void window_free(struct window *w);
 /*
  * The same in two steps, for two threads: a window is detached in microseconds, however large it is, and
- * laid out by its consumer, which takes as long as it takes. closed_window_lay_out frees `c` in any case,
+ * opened by its consumer, which takes as long as it takes; `c` is the window's then. closed_window_lay_out
+ * also makes all its tracks, for those who want them at once and have the memory; it frees `c` in any case.
  * closed_window_free does so without looking at it (NULL is fine).
  */
 struct closed_window;
 struct error *profile_detach_window(struct profile *p, uint64_t t_end, struct closed_window **ret);
 uint32_t closed_window_ticks(const struct closed_window *c);
+struct window *closed_window_open(struct closed_window *c);
 struct error *closed_window_lay_out(struct closed_window *c, struct window **ret);
 void closed_window_free(struct closed_window *c);
 /*

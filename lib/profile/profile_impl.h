@@ -9,6 +9,9 @@
  *	tracks		stand in blocks; a window has references to all blocks of its time, and the store copies a
  *			block before it writes to one that somebody else still reads
  *	the log		of a window's intervals goes over to it as a whole
+ *
+ * A million goroutines are kept in 16 bytes each, and what happens to one of them in 20: whoever reads a window
+ * has its intervals made for one track at a time (layout.c).
  */
 #ifndef GOPROF_PROFILE_PROFILE_IMPL_H
 #define GOPROF_PROFILE_PROFILE_IMPL_H
@@ -22,7 +25,7 @@
 
 /* ---- tables.c: the tables of one epoch ---- */
 
-enum table_id { TABLE_STRINGS, TABLE_FRAMES, TABLE_STACKS, TABLE_LABELS, TABLE_ORIGINS, TABLE_COUNT };
+enum table_id { TABLE_STRINGS, TABLE_FRAMES, TABLE_STACKS, TABLE_LABELS, TABLE_ORIGINS, TABLE_LOOKS, TABLE_COUNT };
 
 struct table_row {
 	const void *data;	/* in the epoch's arena; a NUL stands behind it */
@@ -82,6 +85,15 @@ struct origin {
 struct error *origin_intern(struct profile *p, const struct profile_track_info *info, profile_id *ret);
 const struct origin *origin_get(const struct tables *t, profile_id id);
 
+/* What a track is and looks like. Those that are alike share it: most are parked at a few places. */
+struct look {
+	profile_id origin, stack, state, labels;
+	uint32_t weight : 24, oncpu : 8;
+};
+
+struct error *look_intern(struct profile *p, const struct look *look, profile_id *ret);
+const struct look *look_get(const struct tables *t, profile_id id);
+
 /* ---- tracks.c ---- */
 
 enum { NONE = UINT32_MAX };
@@ -92,18 +104,32 @@ enum track_flag {
 	TRACK_LISTED = 4,	/* its slot is in `gone` or `free`; it may be alive again all the same */
 };
 
-enum { TRACK_WEIGHT_MAX = (1 << 15) - 1 };
+enum { LOOK_WEIGHT_MAX = (1 << 24) - 1 };
+
+/* Of a goroutine's number as much is kept as there can be goroutines in ten years. */
+#define TRACK_KEY_MOST (((uint64_t)1 << 48) - 1)
 
 /* What a goroutine (or a thread without one) looks like now. Millions of them: see that it stays small. */
 struct track {
-	uint64_t key, parent;
-	/* Its latest interval in the log, counted through all windows; 0: it never had one. */
-	uint64_t last : 40, weight : 15, oncpu : 1, flags : 8;
-	profile_id origin, stack, state, labels;
+	uint64_t key : 48, flags : 3, last_high : 13;
+	uint32_t last_low;
+	profile_id look;
 };
-_Static_assert(sizeof(struct track) == 40, "a track has grown");
+_Static_assert(sizeof(struct track) == 16, "a track has grown");
 
-enum { BLOCK_TRACKS = 128 };	/* 5 KiB: what a look copies when it is the first one of a block */
+/* Its latest entry in the log, counted through all windows; 0: it never had one. */
+static inline uint64_t track_last(const struct track *t)
+{
+	return (uint64_t)t->last_high << 32 | t->last_low;
+}
+
+static inline void track_set_last(struct track *t, uint64_t last)
+{
+	t->last_high = last >> 32 & ((1u << 13) - 1);
+	t->last_low = (uint32_t)last;
+}
+
+enum { BLOCK_TRACKS = 128 };	/* 2 KiB: what a change copies when it is the first one of a block */
 
 struct track_block {
 	_Atomic uint32_t refs;
@@ -150,30 +176,47 @@ struct error *tracks_free_gone(struct tracks *ts);
 struct error *tracks_share(struct tracks *ts, struct track_block ***ret);
 void track_block_unref(struct track_block *b);
 
-/* ---- log.c: intervals of a window in the order in which they began ---- */
+/* ---- log.c: what happened in a window, in the order in which it did ---- */
 
+/* Instead of a look. */
+#define LOG_END UINT32_MAX		/* the track ended, or was not there any more */
+#define LOG_CPU (UINT32_MAX - 1)	/* belongs to the entry before it: its CPU time, in t_start */
+
+/*
+ * The beginning of an interval; it lasts until the next one of its track begins. A track knows its latest entry,
+ * each entry the one before it. An entry before which there is none may be that of several tracks.
+ */
 struct log_entry {
-	uint64_t t_start, t_end, cpu_ns;
-	uint64_t first_tick : 24, end_tick : 24, weight : 15, oncpu : 1;
-	profile_id stack, state, labels;
-	uint32_t track;
-};
-_Static_assert(sizeof(struct log_entry) == 48, "an entry of the log has grown");
+	uint64_t t_start;
+	uint32_t prev;			/* entry of the same window; NONE: the first one */
+	profile_id look;
+	uint32_t first_tick;
+} __attribute__((packed, aligned(4)));
+_Static_assert(sizeof(struct log_entry) == 20, "an entry of the log has grown");
 
-enum { LOG_PART = 4096 };
+enum { LOG_PART = 8192 };	/* 160 KiB: goes back to the system by itself */
 
 struct log {
 	struct log_entry **parts;
 	uint32_t n_parts, cap_parts;
 	uint32_t n;
+	uint32_t *starts;		/* by look: entry of all that looked like this when the window began, or NONE */
+	uint32_t n_starts, cap_starts;
 };
 
 static inline struct log_entry *log_at(const struct log *l, uint32_t i)
 {
 	return &l->parts[i / LOG_PART][i % LOG_PART];
 }
-/* Room for one more at the end. NULL: memory is short. */
-struct log_entry *log_add(struct log *l);
+/* Its place is *ret. */
+struct error *log_add(struct log *l, const struct log_entry *e, uint32_t *ret);
+/* With room for CPU time. */
+struct error *log_add_oncpu(struct log *l, const struct log_entry *e, uint32_t *ret);
+/* Where the CPU time of entry i stands; NULL: it has no room for it, or there is no such entry. */
+struct log_entry *log_cpu(const struct log *l, uint32_t i);
+/* An entry that tracks share, which go on with this look from the window's start, or are new. */
+struct error *log_start(struct log *l, profile_id look, uint64_t t_start, uint32_t *ret);
+struct error *log_fresh(struct log *l, profile_id look, uint64_t t_start, uint32_t tick, uint32_t *ret);
 void log_deinit(struct log *l);
 
 /* ---- store.c, window.c ---- */
@@ -186,7 +229,7 @@ struct open_window {
 	uint64_t *ticks;
 	uint32_t n_ticks, cap_ticks;
 	struct log log;
-	uint64_t base;			/* the count of its first interval; from 1 */
+	uint64_t base;			/* the count of its first entry; from 1 */
 	uint64_t cpu_unseen_ns, cpu_ended_ns;
 	uint64_t health[HEALTH_COUNT];
 };
@@ -229,26 +272,27 @@ static inline uint32_t window_tick_now(const struct open_window *w)
 	return w->n_ticks ? w->n_ticks - 1 : 0;
 }
 
-/* Has the track an interval in the open window's log? Without one an open track goes on from its start. */
+/* Has the track an entry in the open window's log? Without one an open track goes on from its start. */
 static inline bool track_is_logged(const struct open_window *w, const struct track *t)
 {
-	return t->last >= w->base;
+	return track_last(t) >= w->base;
 }
 
-static inline struct log_entry *track_entry(const struct open_window *w, const struct track *t)
+static inline uint32_t track_entry(const struct open_window *w, const struct track *t)
 {
-	return log_at(&w->log, (uint32_t)(t->last - w->base));
+	return (uint32_t)(track_last(t) - w->base);
 }
 
-/* What layout.c makes a window of. */
+/* What its consumer gets, and what it cannot see. */
 struct closed_window {
-	struct window window;		/* without its tracks */
+	struct window window;
 	struct tables tables;		/* as they were */
 	struct profile names;		/* window.profile */
 	struct log log;
 	uint64_t base;
 	struct track_block **blocks;
-	uint32_t n_blocks, n_tracks;
+	uint32_t n_blocks;
+	struct arena intervals;		/* of tracks that are laid out */
 };
 
 #endif

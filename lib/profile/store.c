@@ -3,8 +3,8 @@
  * a hash look-up and a comparison; one that does ends an interval and begins the next at the same
  * instant. It knows no process and no format.
  *
- * What a track looks like now stands in the track. Its interval comes into the log with the first look in
- * a window; one that is open and was not looked at since the window began costs that window nothing.
+ * What a track looks like now stands in the track. What it looked like before comes into the log when that
+ * changes; one that is open and has not changed since the window began costs that window nothing.
  *
  * A goid is never given twice by one Go runtime, but exec and threads bring keys back: a key that
  * was gone may come again, as itself (same facts: the track goes on after a gap) or as another.
@@ -19,14 +19,13 @@
  * them are less than 2 MiB. Twice that is a program that makes new labels all the time, and most of them are
  * of the past.
  *
- * A window of that many intervals takes 24 MiB here and as much again at its consumer. 175 goroutines that
- * change at every tick fill it in its 29.5 s; where more happens it is shorter. As many label sets, each seen
- * at two ticks, take 24 MiB of tables.
+ * A window of that many intervals takes 20 MiB. 350 goroutines that change at every tick fill it in its 29.5 s,
+ * half as many on a CPU; where more happens it is shorter.
  */
 static const struct profile_limits usual_limits = {
 	.table_bytes = 4 << 20,
 	.window_table_bytes = 24 << 20,
-	.window_intervals = 1 << 19,
+	.window_intervals = 1 << 20,
 };
 
 /* ---- meta ---- */
@@ -90,7 +89,7 @@ void profile_set_limits(struct profile *p, const struct profile_limits *limits)
 /* The slot of a key that is there, or was in this window. */
 static uint32_t slot_of(const struct profile *p, uint64_t key)
 {
-	uint32_t slot = mapi_get(&p->tracks.by_key, key);
+	uint32_t slot = mapi_get(&p->tracks.by_key, key & TRACK_KEY_MOST);
 	const struct track *t;
 
 	if (slot == MAP_NONE)
@@ -102,17 +101,19 @@ static uint32_t slot_of(const struct profile *p, uint64_t key)
 struct error *profile_track(struct profile *p, const struct profile_track_info *info)
 {
 	uint32_t slot = slot_of(p, info->key);
-	profile_id origin;
+	struct look look = { .labels = PROFILE_LABELS_NONE };
+	profile_id id;
 	struct error *err;
 	struct track *t;
 
 	if (slot != NONE && !(track_at(&p->tracks, slot)->flags & TRACK_GONE))
 		return NULL;
-	err = origin_intern(p, info, &origin);
+	err = origin_intern(p, info, &look.origin);
+	if (!err)
+		err = look_intern(p, &look, &id);
 	if (err)
 		return err;
-	if (slot == NONE || track_at(&p->tracks, slot)->origin != origin ||
-	    track_at(&p->tracks, slot)->parent != info->parent)
+	if (slot == NONE || look_get(p->tables, track_at(&p->tracks, slot)->look)->origin != look.origin)
 		err = track_new(&p->tracks, info->key, p->win.base, &slot);
 	if (err)
 		return err;
@@ -120,8 +121,7 @@ struct error *profile_track(struct profile *p, const struct profile_track_info *
 	if (!t)
 		return &err_nomem;
 	t->flags &= ~(unsigned int)TRACK_GONE;
-	t->origin = origin;
-	t->parent = info->parent;
+	t->look = id;
 	return NULL;
 }
 
@@ -151,88 +151,88 @@ uint32_t profile_track_count(const struct profile *p)
 /* The instant at which a new interval begins: never before what the track had until then. */
 static uint64_t start_of(const struct open_window *w, const struct track *t, uint64_t t_look)
 {
-	uint64_t floor = w->start.mono;
+	uint64_t floor = track_is_logged(w, t) ? log_at(&w->log, track_entry(w, t))->t_start : w->start.mono;
 
-	if (track_is_logged(w, t)) {
-		const struct log_entry *e = track_entry(w, t);
-
-		floor = t->flags & TRACK_OPEN ? e->t_start : e->t_end;
-	}
 	return t_look > floor ? t_look : floor;
 }
 
-/* A new interval of what the track looks like now. */
-static struct error *log_interval(struct open_window *w, uint32_t slot, struct track *t, uint64_t start,
-				  uint32_t first_tick)
+/* What stands before a new entry of the track: NONE where it was not there. */
+static struct error *previous(struct open_window *w, const struct track *t, uint32_t *ret)
 {
-	struct log_entry *e = log_add(&w->log);
-
-	if (!e)
-		return &err_nomem;
-	*e = (struct log_entry){
-		.t_start = start, .t_end = start, .first_tick = first_tick, .end_tick = first_tick,
-		.weight = t->weight, .oncpu = t->oncpu, .stack = t->stack, .state = t->state,
-		.labels = t->labels, .track = slot,
-	};
-	t->last = w->base + w->log.n - 1;
+	*ret = NONE;
+	if (track_is_logged(w, t))
+		*ret = track_entry(w, t);
+	else if (t->flags & TRACK_OPEN)
+		return log_start(&w->log, t->look, w->start.mono, ret);
 	return NULL;
 }
 
-/* One that goes on from the window's start gets its interval in this window. */
-static struct error *log_open(struct open_window *w, uint32_t slot, struct track *t)
+/* A new interval of the track. */
+static struct error *log_interval(struct open_window *w, struct track *t, uint64_t start, profile_id look, bool oncpu)
 {
-	return track_is_logged(w, t) ? NULL : log_interval(w, slot, t, w->start.mono, 0);
+	struct log_entry e = { .t_start = start, .look = look, .first_tick = window_tick_now(w) };
+	uint32_t prev, at;
+	struct error *err = previous(w, t, &prev);
+
+	e.prev = prev;
+	if (!err && oncpu)
+		err = log_add_oncpu(&w->log, &e, &at);
+	else if (!err && prev == NONE)
+		err = log_fresh(&w->log, look, start, e.first_tick, &at);
+	else if (!err)
+		err = log_add(&w->log, &e, &at);
+	if (!err)
+		track_set_last(t, w->base + at);
+	return err;
 }
 
-static void end_latest(struct open_window *w, struct track *t, uint64_t at)
+/* One that goes on from the window's start on a CPU gets an entry of its own, for its CPU time. */
+static struct error *log_open(struct open_window *w, struct track *t)
 {
-	struct log_entry *e = track_entry(w, t);
+	const struct log_entry e = { .t_start = w->start.mono, .prev = NONE, .look = t->look };
+	uint32_t at;
+	struct error *err = log_add_oncpu(&w->log, &e, &at);
 
-	e->t_end = at > e->t_start ? at : e->t_start;
-	e->end_tick = window_tick_now(w);
-	if (e->end_tick < e->first_tick)
-		e->end_tick = e->first_tick;
-	t->flags &= ~(unsigned int)TRACK_OPEN;
+	if (!err)
+		track_set_last(t, w->base + at);
+	return err;
 }
 
-static void look_like(struct track *t, const struct profile_observation *o)
+static uint32_t weight_of(const struct profile_observation *o)
 {
-	t->stack = o->stack;
-	t->state = o->state;
-	t->labels = o->labels;
-	t->weight = o->weight < TRACK_WEIGHT_MAX ? o->weight : TRACK_WEIGHT_MAX;
-	t->oncpu = o->oncpu;
+	return o->weight < LOOK_WEIGHT_MAX ? o->weight : LOOK_WEIGHT_MAX;
 }
 
-static struct error *change(struct profile *p, uint32_t slot, struct track *t, const struct profile_observation *o)
+static struct error *change(struct profile *p, struct track *t, const struct profile_observation *o)
 {
 	struct open_window *w = &p->win;
-	struct error *err = NULL;
-	uint64_t start;
+	const struct look look = {
+		.origin = look_get(p->tables, t->look)->origin, .stack = o->stack, .state = o->state,
+		.labels = o->labels, .weight = weight_of(o), .oncpu = o->oncpu,
+	};
+	uint64_t start = start_of(w, t, o->t_before);
+	bool first = !track_last(t);
+	profile_id id;
+	struct error *err = look_intern(p, &look, &id);
 
-	if (t->flags & TRACK_OPEN)
-		err = log_open(w, slot, t);
+	if (!err)
+		err = log_interval(w, t, start, id, o->oncpu);
 	if (err)
 		return err;
-	start = start_of(w, t, o->t_before);
-	if (t->flags & TRACK_OPEN)
-		end_latest(w, t, start);
-	p->goroutines += !t->last && t->key < PROFILE_THREAD_KEY;
-	look_like(t, o);
-	err = log_interval(w, slot, t, start, window_tick_now(w));
-	if (err)
-		return err;
+	p->goroutines += first && t->key < PROFILE_THREAD_KEY;
+	t->look = id;
 	t->flags = (t->flags | TRACK_OPEN) & ~(unsigned int)TRACK_GONE;
 	if (start > w->latest)
 		w->latest = start;
 	return p->next ? next_epoch_note(p->next, t) : NULL;
 }
 
-static bool unchanged(const struct track *t, const struct profile_observation *o)
+static bool unchanged(const struct profile *p, const struct track *t, const struct profile_observation *o)
 {
-	return t->flags & TRACK_OPEN && t->stack == o->stack && t->state == o->state &&
-	       t->labels == o->labels && t->oncpu == o->oncpu &&
-	       t->weight == (o->weight < TRACK_WEIGHT_MAX ? o->weight : TRACK_WEIGHT_MAX);
+	const struct look *look = look_get(p->tables, t->look);
+
+	return t->flags & TRACK_OPEN && look->stack == o->stack && look->state == o->state &&
+	       look->labels == o->labels && look->oncpu == o->oncpu && look->weight == weight_of(o);
 }
 
 struct error *profile_observe(struct profile *p, const struct profile_observation *o,
@@ -240,36 +240,37 @@ struct error *profile_observe(struct profile *p, const struct profile_observatio
 {
 	uint32_t slot = slot_of(p, o->key);
 	const struct track *now = slot == NONE ? NULL : track_at(&p->tracks, slot);
-	struct error *err = NULL;
+	bool same;
 
 	if (!now || !p->win.open)
 		return &err_notfound;
-	if (!unchanged(now, o) || !track_is_logged(&p->win, now)) {
+	same = unchanged(p, now, o);
+	/* Nothing new of one that is parked is nothing at all. */
+	if (!same || (o->oncpu && !track_is_logged(&p->win, now))) {
 		struct track *t = track_change(&p->tracks, slot);
+		struct error *err;
 
 		if (!t)
 			return &err_nomem;
-		err = unchanged(t, o) ? log_open(&p->win, slot, t) : change(p, slot, t, o);
+		err = same ? log_open(&p->win, t) : change(p, t, o);
+		if (err)
+			return err;
 		now = t;
 	}
-	if (err)
-		return err;
-	*ret = (struct profile_ref){ p->win.number, slot, (uint32_t)(now->last - p->win.base) };
+	*ret = (struct profile_ref){ p->win.number, slot, o->oncpu ? track_entry(&p->win, now) : NONE };
 	return NULL;
 }
 
-/* An interval that cannot be put down for want of memory is none; the next call will say so. */
-static void end_open(struct profile *p, uint32_t slot, struct track *t, uint64_t at)
+/* An end that cannot be put down for want of memory is none; the next call will say so. */
+static void end_open(struct profile *p, struct track *t, uint64_t at)
 {
-	struct error *err = log_open(&p->win, slot, t);
+	struct open_window *w = &p->win;
+	uint64_t end = start_of(w, t, at);
+	struct error *err = log_interval(w, t, end, LOG_END, false);
 
-	if (err) {
-		t->flags &= ~(unsigned int)TRACK_OPEN;
-		return;
-	}
-	end_latest(&p->win, t, at);
-	if (at > p->win.latest)
-		p->win.latest = at;
+	t->flags &= ~(unsigned int)TRACK_OPEN;
+	if (!err && at > w->latest)
+		w->latest = at;
 }
 
 void profile_gone(struct profile *p, uint64_t key, uint64_t at)
@@ -283,17 +284,18 @@ void profile_gone(struct profile *p, uint64_t key, uint64_t at)
 	if (!t)
 		return;
 	if (t->flags & TRACK_OPEN)
-		end_open(p, slot, t, at);
+		end_open(p, t, at);
 	t->flags |= TRACK_GONE;
 	track_list_gone(&p->tracks, slot, t);
 }
 
 bool profile_credit(struct profile *p, struct profile_ref ref, uint64_t ns)
 {
-	if (!p->win.open || ref.window != p->win.number || ref.interval >= p->win.log.n)
-		return false;
-	log_at(&p->win.log, ref.interval)->cpu_ns += ns;
-	return true;
+	struct log_entry *cpu = p->win.open && ref.window == p->win.number ? log_cpu(&p->win.log, ref.interval) : NULL;
+
+	if (cpu)
+		cpu->t_start += ns;
+	return cpu;
 }
 
 void profile_credit_unseen(struct profile *p, uint64_t ns)

@@ -1,10 +1,10 @@
 /*
- * tables.c: strings, frames, stacks, label sets and origins of one epoch, each held once. Equal content
+ * tables.c: strings, frames, stacks, label sets, origins and looks of one epoch, each held once. Equal content
  * has the equal id, so everything later compares and counts by number. Nothing is ever removed within an
  * epoch, and nothing moves: windows that are still being written look things up here, in another thread.
  * What was in use when an epoch ended is carried into the next one (epoch.c); the rest goes with it.
  *
- * All five are one kind of table over byte strings; a frame is its eight numbers, a stack its flags
+ * All six are one kind of table over byte strings; a frame is its eight numbers, a stack its flags
  * and frame ids, a label set its pairs ordered by the text of the key.
  */
 #include <stdlib.h>

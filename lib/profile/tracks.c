@@ -20,11 +20,11 @@ void track_block_unref(struct track_block *b)
 
 void track_info(const struct tables *tables, const struct track *t, struct profile_track_info *ret)
 {
-	const struct origin *o = origin_get(tables, t->origin);
+	const struct origin *o = origin_get(tables, look_get(tables, t->look)->origin);
 
 	*ret = (struct profile_track_info){
 		.key = t->key, .entry = o->entry, .entry_file = o->entry_file, .entry_line = o->entry_line,
-		.created_by = o->created_by, .parent = t->parent, .system = o->system,
+		.created_by = o->created_by, .system = o->system,
 	};
 }
 
@@ -114,7 +114,7 @@ static struct error *take_free(struct tracks *ts, uint64_t base, uint32_t *ret)
 		struct error *err = NULL;
 		struct track *alive;
 
-		if (t->flags & TRACK_GONE && t->last < base) {
+		if (t->flags & TRACK_GONE && track_last(t) < base) {
 			*ret = slot;
 		} else if (t->flags & TRACK_GONE) {
 			err = slots_add(&ts->gone, slot);	/* and ended again, in this window */
@@ -168,10 +168,10 @@ struct error *track_new(struct tracks *ts, uint64_t key, uint64_t base, uint32_t
 		mapi_del(&ts->by_key, t->key);
 	if (!t)
 		return &err_nomem;
-	*t = (struct track){ .key = key };
+	*t = (struct track){ .key = key & TRACK_KEY_MOST };
 	ts->n += fresh;
 	*ret = slot;
-	return mapi_put(&ts->by_key, key, slot);
+	return mapi_put(&ts->by_key, key & TRACK_KEY_MOST, slot);
 }
 
 struct error *tracks_free_gone(struct tracks *ts)

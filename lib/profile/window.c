@@ -1,6 +1,6 @@
 /*
  * window.c: ticks, and closing a window: all that happened in it changes hands; what it looks like is
- * worked out by whoever gets it (layout.c). Intervals that were open go on in the next window, which begins
+ * worked out by whoever reads it (layout.c). Intervals that were open go on in the next window, which begins
  * where this one ended, without being touched.
  *
  * Time inside a window is monotonic. Its place in the world is one anchor: the later of the real
@@ -90,13 +90,12 @@ static void fill_window(struct profile *p, struct clock_anchor end, struct close
 		.number = w->number, .epoch = p->epoch->number, .start = w->start, .end = end,
 		.ticks = w->ticks, .n_ticks = w->n_ticks, .goroutines = p->goroutines,
 		.cpu_unseen_ns = w->cpu_unseen_ns, .cpu_ended_ns = w->cpu_ended_ns,
-		.profile = &c->names,
+		.profile = &c->names, .n_places = p->tracks.n,
 	};
 	memcpy(c->window.health, w->health, sizeof(w->health));
 	c->log = w->log;
 	c->base = w->base;
 	c->n_blocks = p->tracks.n_blocks;
-	c->n_tracks = p->tracks.n;
 	c->tables = *p->tables;
 	c->names = (struct profile){ .tables = &c->tables, .epoch = epoch_ref(p->epoch), .meta = p->meta };
 }
@@ -151,10 +150,15 @@ struct error *profile_close_window(struct profile *p, uint64_t t_end, struct win
 
 /* ---- time that is left out ---- */
 
-static void cut(uint64_t *t, uint64_t at)
+static uint64_t cut(uint64_t t, uint64_t at)
 {
-	if (*t > at)
-		*t = at;
+	return t < at ? t : at;
+}
+
+static void set_time(struct log_entry *e, uint64_t t)
+{
+	if (e->look != LOG_CPU)
+		e->t_start = t;
 }
 
 void profile_cut(struct profile *p, uint64_t t)
@@ -164,15 +168,11 @@ void profile_cut(struct profile *p, uint64_t t)
 	/* Before the window began there is nothing to be cut. */
 	if (!w->open || t < w->start.mono)
 		return;
-	cut(&w->latest, t);
+	w->latest = cut(w->latest, t);
 	for (uint32_t i = 0; i < w->n_ticks; i++)
-		cut(&w->ticks[i], t);
-	for (uint32_t i = 0; i < w->log.n; i++) {
-		struct log_entry *e = log_at(&w->log, i);
-
-		cut(&e->t_start, t);
-		cut(&e->t_end, t);
-	}
+		w->ticks[i] = cut(w->ticks[i], t);
+	for (uint32_t i = 0; i < w->log.n; i++)
+		set_time(log_at(&w->log, i), cut(log_at(&w->log, i)->t_start, t));
 }
 
 uint64_t profile_skip(struct profile *p, uint64_t t)
@@ -191,6 +191,6 @@ uint64_t profile_skip(struct profile *p, uint64_t t)
 	w->latest = t;
 	/* Of goroutines that were found gone meanwhile. */
 	for (uint32_t i = 0; i < w->log.n; i++)
-		log_at(&w->log, i)->t_start = log_at(&w->log, i)->t_end = t;
+		set_time(log_at(&w->log, i), t);
 	return skipped;
 }

@@ -469,7 +469,7 @@ static gaddr_t entry_of(struct intern *in, gaddr_t startpc)
 
 struct error *intern_track(struct intern *in, const struct g_look *g, bool system)
 {
-	struct profile_track_info info = { .key = g->goid, .parent = g->parent_goid, .system = system };
+	struct profile_track_info info = { .key = g->goid, .system = system };
 	const struct symbol_frame *frames;
 	struct error *err;
 	size_t n;

@@ -278,8 +278,8 @@ static void a_random_history(void **state)
 			k->alive = true;
 			k->stack = stacks[s];
 			k->oncpu = oncpu;
-			assert_true(profile_credit(w.p, look(&w, i + 1, stacks[s], "x", 0, oncpu), s + 1));
-			k->cpu[s] += s + 1;
+			assert_int_equal(profile_credit(w.p, look(&w, i + 1, stacks[s], "x", 0, oncpu), s + 1), oncpu);
+			k->cpu[s] += oncpu ? s + 1 : 0;
 			world_pass(&w, draw(&seed, 1000));
 		}
 		world_pass(&w, TICK);
