@@ -85,7 +85,7 @@ func splitUntil(t *testing.T, source string, words []string, line string, parts 
 	t.Helper()
 	s := measuredSplit{source: source, cpu: make([]float64, len(parts)), want: make([]float64, len(parts))}
 	s.measure(t, words, line, parts, looks, rate)
-	if off := s.off(); off > points {
+	if off := mostOff(s.cpu, s.want); off > points {
 		t.Logf("%.1f points off at %.0f looks: once more", off, s.seen)
 		s.measure(t, words, line, parts, 2*looks, rate)
 	}
@@ -114,11 +114,11 @@ func percents(v []float64) (w []float64) {
 	return
 }
 
-// off is the greatest difference in points.
-func (s *measuredSplit) off() (most float64) {
-	cpu, want := percents(s.cpu), percents(s.want)
-	for k := range cpu {
-		most = math.Max(most, math.Abs(cpu[k]-want[k]))
+// mostOff is the greatest difference between shares, in points.
+func mostOff(got, want []float64) (most float64) {
+	got, want = percents(got), percents(want)
+	for k := range got {
+		most = math.Max(most, math.Abs(got[k]-want[k]))
 	}
 	return
 }
