@@ -153,9 +153,15 @@ func TestNativeThreads(t *testing.T) {
 			return s.inOrder("c_leaf", "c_thread") && s.index("c_thread") < len(s.stack)-1 && !s.has("runtime.goexit") && known(s)
 		})
 		prof.mostly(t, "the thread that calls Go", with("c_thread_go"), func(s *sample) bool {
-			return s.inOrder(cgoPkg+"spinGo", "runtime.cgocallback", "goSpin", "c_thread_go") &&
+			// On the way in and out, one look in a hundred, it is in the runtime.
+			called := s.inOrder(cgoPkg+"spinGo", "runtime.cgocallback") || strings.HasPrefix(s.stack[0], "runtime.")
+			return called && s.inOrder("runtime.cgocallback", "goSpin", "c_thread_go") &&
 				s.index("c_thread_go") < len(s.stack)-1 && !s.has("runtime.goexit") && known(s)
 		})
+		all, spins := prof.cpu(with("c_thread_go")), prof.cpu(func(s *sample) bool { return s.inOrder(cgoPkg+"spinGo", "c_thread_go") })
+		if spins < all*8/10 {
+			t.Errorf("of %v in the thread that calls Go %v are in what it calls", all, spins)
+		}
 		named := false
 		for _, e := range r.envelopes() {
 			for _, thread := range e.profile.Profile.Names {
