@@ -28,6 +28,8 @@ struct writer {
 	pthread_cond_t changed;
 	struct delivery *first, **last;
 	struct delivery *next;		/* the first that is not delivered yet */
+	uint64_t waiting;		/* bytes of that one and of those behind it */
+	bool bounded;
 	bool closing, forget, ended;
 	bool joined;
 	void *left;			/* whose writer this is, once nobody waits for it any more */
@@ -112,6 +114,8 @@ static void *writer_main(void *arg)
 		deliver(w, d);
 		pthread_mutex_lock(&w->lock);
 		w->next = d->next;
+		w->waiting -= d->len;
+		pthread_cond_broadcast(&w->changed);
 	}
 	w->ended = true;
 	pthread_cond_broadcast(&w->changed);
@@ -179,10 +183,21 @@ void writer_put(struct writer *w, struct delivery *d)
 {
 	d->next = NULL;
 	pthread_mutex_lock(&w->lock);
+	while (w->bounded && w->waiting && w->waiting + d->len > WRITER_MOST)
+		pthread_cond_wait(&w->changed, &w->lock);
+	w->waiting += d->len;
 	*w->last = d;
 	w->last = &d->next;
 	if (!w->next)
 		w->next = d;
+	pthread_cond_broadcast(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void writer_set_bounded(struct writer *w, bool bounded)
+{
+	pthread_mutex_lock(&w->lock);
+	w->bounded = bounded;
 	pthread_cond_broadcast(&w->changed);
 	pthread_mutex_unlock(&w->lock);
 }

@@ -1,7 +1,7 @@
 /*
  * output_writer.h: the thread that carries finished bytes away, to files, to stdout or to the
- * service, so that a slow disk or network holds up nobody. It gets bytes only: a window that waited
- * for a network would be memory.
+ * service, so that a slow disk or network holds up nobody. It gets bytes only, and of those while a
+ * recording goes on no more than WRITER_MOST: more than that waits where it can be lost and told.
  */
 #ifndef GOPROF_CMD_OUTPUT_WRITER_H
 #define GOPROF_CMD_OUTPUT_WRITER_H
@@ -42,6 +42,9 @@ struct delivery {
 
 struct writer;
 
+/* Bytes on their way at once; a single piece may have more. */
+enum { WRITER_MOST = 32 << 20 };
+
 /* `dsn` is borrowed, NULL when nothing is sent. */
 struct error *writer_create(const struct dsn *dsn, struct writer **ret);
 /* Ends the thread after what it is doing and forgets the rest. NULL is fine. */
@@ -50,8 +53,10 @@ void writer_destroy(struct writer *w);
 /* One that was not given to a writer; a writer frees its own. */
 void delivery_free(struct delivery *d);
 
-/* Takes `d` over. Never waits. */
+/* Takes `d` over. Of a writer that is bounded, waits while there would be more than WRITER_MOST with it. */
 void writer_put(struct writer *w, struct delivery *d);
+/* From any thread. A new one is not; once it is no longer, whoever waits goes on. */
+void writer_set_bounded(struct writer *w, bool bounded);
 /*
  * Waits until everything is delivered, asking `drop` ten times a second; when it says yes, waits
  * no longer and returns false: then the writer (and what it borrowed) must be left alone until

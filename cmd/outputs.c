@@ -243,8 +243,6 @@ static struct error *send_to(struct outputs *os, size_t i, struct buf *b, bool c
 		err = &err_nomem;
 	if (!err && o->sink != DELIVERY_STDOUT)
 		err = claim(os, o, number, &d->path);
-	if (!err && !os->writer)
-		err = writer_create(os->dsn, &os->writer);
 	if (err) {
 		delivery_free(d);
 		return err;
@@ -278,11 +276,15 @@ static struct error *send_all(struct outputs *os, struct stream *s, struct buf *
 
 struct error *outputs_begin(struct outputs *os, const struct output_names *names)
 {
-	char *program = strdup(names->program);
-	struct error *err = NULL;
+	struct error *err = os->writer ? NULL : writer_create(os->dsn, &os->writer);
+	char *program;
 
+	if (err)
+		return err;
+	program = strdup(names->program);
 	if (!program)
 		return &err_nomem;
+	writer_set_bounded(os->writer, true);
 	free(os->program);
 	os->program = program;
 	os->names = *names;
@@ -320,6 +322,12 @@ struct error *outputs_window(struct outputs *os, const struct window *w)
 	}
 	os->windows++;
 	return NULL;
+}
+
+void outputs_hurry(struct outputs *os)
+{
+	if (os->writer)
+		writer_set_bounded(os->writer, false);
 }
 
 struct error *outputs_end(struct outputs *os, bool keep)

@@ -38,8 +38,13 @@ struct error *outputs_check(const struct outputs *os, const struct output_names 
 
 /* `names` is copied. */
 struct error *outputs_begin(struct outputs *os, const struct output_names *names);
-/* Runs the exporters, in the consumer's thread; returns before anything is written. */
+/*
+ * Runs the exporters, in the consumer's thread; as a rule it returns before anything is written. Where the
+ * outputs are so slow that too many bytes are on their way, it waits for them, until outputs_hurry.
+ */
 struct error *outputs_window(struct outputs *os, const struct window *w);
+/* The recording ends: what comes now is not much, and waits for nothing any more. From any thread. */
+void outputs_hurry(struct outputs *os);
 /* `keep` false: the recording was too short, nothing more is written. */
 struct error *outputs_end(struct outputs *os, bool keep);
 /* Adds what the exporters of the recording that was ended last say about themselves. */

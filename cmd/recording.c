@@ -4,8 +4,9 @@
  * thread of its own (consumer.c). Between two windows the store's tables begin anew when they have grown too
  * large. So memory stays the same however long the profile is.
  *
- * A consumer that has fallen behind has some time to catch up: the window goes on a little, then sampling
- * waits, and ticks are late. If that is not enough the window is lost, which is told as an error.
+ * A consumer that has fallen behind, be it for outputs that are written slowly, has some time to catch up:
+ * the window goes on a little, then sampling waits, and ticks are late. If that is not enough the window is
+ * lost, which is told as an error.
  */
 #include "cmd/recording.h"
 
@@ -21,6 +22,7 @@
 #include "cmd/options.h"
 #include "cmd/outputs.h"
 #include "cmd/signals.h"
+#include "cmd/words.h"
 #include "export/export.h"
 #include "go/go.h"
 #include "target/target.h"
@@ -57,6 +59,7 @@ struct recording {
 	uint32_t looked;		/* ticks that were done */
 	uint32_t ticks;			/* of closed windows */
 	uint32_t windows, lost;
+	uint64_t lost_ns;
 };
 
 static uint64_t now(const struct recording *r)
@@ -171,6 +174,7 @@ void recording_destroy(struct recording *r)
 {
 	if (!r)
 		return;
+	outputs_hurry(r->parts.outputs);
 	consumer_destroy(r->consumer);
 	if (r->outputs_begun)
 		error_free(outputs_end(r->parts.outputs, false));
@@ -192,13 +196,20 @@ static struct error *detach_window(struct recording *r, uint64_t end, struct clo
 	return profile_detach_window(r->profile, end, ret);
 }
 
-/* Too late for a consumer that does not come to an end. The next window tells of it. */
+/*
+ * Too late for a consumer that does not come to an end. The next window tells of it, and of those that this
+ * one would have told of.
+ */
 static void lose_window(struct recording *r, struct closed_window *w)
 {
+	uint64_t ns = closed_window_ns(w);
+
+	profile_health_add(r->profile, HEALTH_WINDOWS_LOST, 1 + closed_window_health(w, HEALTH_WINDOWS_LOST));
+	profile_health_add(r->profile, HEALTH_TIME_LOST, ns + closed_window_health(w, HEALTH_TIME_LOST));
 	log_info("record", "a window of %u ticks is lost: the outputs are too slow", closed_window_ticks(w));
 	closed_window_free(w);
 	r->lost++;
-	profile_health_add(r->profile, HEALTH_WINDOWS_LOST, 1);
+	r->lost_ns += ns;
 }
 
 static void hand_over(struct recording *r, struct closed_window *w, uint64_t wait_ns)
@@ -396,6 +407,7 @@ static struct error *collect(struct recording *r, struct recording_result *v)
 	outputs_health(r->parts.outputs, v->summary.health);
 	/* Those that no later window could tell of, too. */
 	v->summary.health[HEALTH_WINDOWS_LOST] = r->lost;
+	v->summary.health[HEALTH_TIME_LOST] = r->lost_ns;
 	v->summary.attached = o->command && (o->command->bit & COMMAND_ATTACH);
 	v->summary.rate_hz = (uint32_t)o->rate;
 	v->summary.every_figure = o->verbose;
@@ -409,18 +421,23 @@ static void result_cleanup(struct recording_result **v)
 
 static struct error *lost_error(const struct recording *r)
 {
+	char lost[WORD_MAX], all[WORD_MAX];
+
 	if (!r->lost)
 		return NULL;
-	return error_todo(error_why(error_new(ERROR_OUTPUT, "%u of %u windows are lost", r->lost, r->windows),
-				    "they were not made into outputs as fast as they came"),
-			  "use fewer outputs, or leave goprof more CPU time");
+	return error_todo(error_why(error_new(ERROR_OUTPUT, "%u of %u windows are lost: %s of %s", r->lost, r->windows,
+					      duration_text(r->lost_ns, lost), duration_text(recording_age(r), all)),
+				    "they were not made into outputs, or those not written, as fast as they came"),
+			  "write to a faster place, use fewer outputs, or leave goprof more CPU time");
 }
 
 /* All that was recorded is told, and the outputs are closed. */
 static struct error *end_outputs(struct recording *r, struct recording_result *v)
 {
-	struct error *err = end_window(r, latest(r), UINT64_MAX), *first;
+	struct error *err, *first;
 
+	outputs_hurry(r->parts.outputs);
+	err = end_window(r, latest(r), UINT64_MAX);
 	consumer_join(r->consumer);
 	first = consumer_take_error(r->consumer);
 	/* What was recorded before a failure is still worth its file. */

@@ -284,11 +284,11 @@ static double judge_calls(const struct summary *s, char buf[static VERDICT_TEXT]
 static double judge_lost(const struct summary *s, char buf[static VERDICT_TEXT])
 {
 	uint64_t lost = s->health[HEALTH_WINDOWS_LOST];
-	char a[WORD_MAX];
+	char a[WORD_MAX], b[WORD_MAX];
 
 	if (lost)
-		snprintf(buf, VERDICT_TEXT, "%s window%s lost (%s)", count_text(lost, a), lost == 1 ? "" : "s",
-			 health_table[HEALTH_WINDOWS_LOST].text);
+		snprintf(buf, VERDICT_TEXT, "%s window%s of %s lost (%s)", count_text(lost, a), lost == 1 ? "" : "s",
+			 duration_text(s->health[HEALTH_TIME_LOST], b), health_table[HEALTH_WINDOWS_LOST].text);
 	return lost ? 1 + (double)lost : 0;
 }
 

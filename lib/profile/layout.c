@@ -30,6 +30,16 @@ uint32_t closed_window_ticks(const struct closed_window *c)
 	return c->window.n_ticks;
 }
 
+uint64_t closed_window_ns(const struct closed_window *c)
+{
+	return c->window.end.mono - c->window.start.mono;
+}
+
+uint64_t closed_window_health(const struct closed_window *c, enum health_id id)
+{
+	return c->window.health[id];
+}
+
 static const struct closed_window *closed(const struct window *w)
 {
 	return (const struct closed_window *)w;	/* its first member */

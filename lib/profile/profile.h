@@ -333,6 +333,8 @@ struct closed_window;
 struct error *profile_detach_window(struct profile *p, uint64_t t_end, struct closed_window **ret);
 uint32_t closed_window_ticks(const struct closed_window *c);
 struct window *closed_window_open(struct closed_window *c);
+uint64_t closed_window_ns(const struct closed_window *c);	/* from its start to its end */
+uint64_t closed_window_health(const struct closed_window *c, enum health_id id);
 struct error *closed_window_lay_out(struct closed_window *c, struct window **ret);
 void closed_window_free(struct closed_window *c);
 /*

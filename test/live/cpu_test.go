@@ -18,7 +18,9 @@ const (
 )
 
 // Shows: a known split of CPU time, in every build. Points of tolerance follow the number of looks (one sigma of a 50 %
-// share: 1.6 points at 1,000 looks, 0.6 at 8,000, for which there is TestSplits).
+// share: 1.6 points at 1,000 looks, 0.6 at 8,000, for which there is TestSplits). On a busy machine looks do not weigh the
+// same, and sigma is half as much again: then 7 points are 3 sigma, of some fifty shares in a full run. So what is further
+// off is measured until there are three times as many looks, with which they are 5.
 func TestBusySplit(t *testing.T) {
 	builds := allBuilds
 	if testing.Short() {
@@ -29,8 +31,9 @@ func TestBusySplit(t *testing.T) {
 		p := startTarget(t, build, "busy", "-n", "2", "-dur", "5m")
 		defer p.quit()
 		names := []string{pkg + "busy.alpha", pkg + "busy.beta", pkg + "busy.gamma"}
-		cpu, seen := make([]float64, len(names)), 0.0
+		cpu, seen, stacks, whole := make([]float64, len(names)), 0.0, 0.0, 0.0
 		begin := time.Now()
+		want := []float64{50, 30, 20}
 		for i := 0; seen < looks; i++ {
 			// Two free cores give about 150 a second. A tenth of that is the least we live with.
 			if time.Since(begin) > time.Duration(looks/15)*time.Second {
@@ -48,10 +51,17 @@ func TestBusySplit(t *testing.T) {
 			for k := range share {
 				cpu[k] += share[k] / 100 * float64(sum)
 			}
-			checkComplete(t, prof)
+			stacks += prof.figure(t, "on-CPU stacks") // of all together: the last time may be short
+			whole += prof.figure(t, "complete on-CPU stacks")
+			checkAudits(t, prof)
 			checkCallers(t, prof)
+			if off := mostOff(cpu, want); seen >= looks && looks == 1000 && off > points {
+				t.Logf("%.1f points off at %.0f looks: more", off, seen)
+				looks = 3000
+			}
 		}
-		compareShares(t, names, cpu, []float64{50, 30, 20}, points, seen)
+		checkCompleteCounts(t, stacks, whole)
+		compareShares(t, names, cpu, want, points, seen)
 		if why := untouched(p.pid); why != "" {
 			t.Error(why)
 		}
@@ -68,7 +78,7 @@ func compareShares(t testing.TB, names []string, cpu, want []float64, points, lo
 		got := 100 * cpu[i] / sum
 		t.Logf("%s: %.1f %%, truth %.1f %% (%.0f looks)", name, got, want[i], looks)
 		if !(math.Abs(got-want[i]) <= points) {
-			t.Errorf("%s has %.1f %% of the CPU time, truth is %.1f %%, tolerance %.0f points at %.0f looks", name, got, want[i], points, looks)
+			t.Errorf("%s has %.1f %% of the time, truth is %.1f %%, tolerance %.0f points at %.0f looks", name, got, want[i], points, looks)
 		}
 	}
 }
@@ -137,14 +147,23 @@ func compareCPU(t testing.TB, p *profile, ms float64) {
 // are few, three sigma are added for chance.
 func checkComplete(t testing.TB, p *profile) {
 	t.Helper()
-	all, whole := p.figure(t, "on-CPU stacks"), p.figure(t, "complete on-CPU stacks")
+	checkCompleteCounts(t, p.figure(t, "on-CPU stacks"), p.figure(t, "complete on-CPU stacks"))
+	checkAudits(t, p)
+}
+
+func checkCompleteCounts(t testing.TB, all, whole float64) {
+	t.Helper()
 	least := 0.99 * all
 	if all < 1000 {
 		least -= 3 * math.Sqrt(all*0.99*0.01)
 	}
 	if all < 50 || whole < least {
-		t.Errorf("%.0f of %.0f on-CPU stacks are complete (%.2f %%), want 99 %%", whole, all, 100*whole/all)
+		t.Errorf("%.0f of %.0f on-CPU stacks are complete (%.2f %%), want 99 %% of at least 50", whole, all, 100*whole/all)
 	}
+}
+
+func checkAudits(t testing.TB, p *profile) {
+	t.Helper()
 	if audited, wrong := p.figure(t, "call sites audited"), p.figure(t, "call sites wrong"); audited == 0 || wrong != 0 {
 		t.Errorf("%.0f of %.0f audited call sites are wrong", wrong, audited)
 	}
@@ -253,42 +272,56 @@ func TestCPUTime(t *testing.T) {
 	})
 }
 
+var readloopSites = []string{pkg + "readloop.siteA", pkg + "readloop.siteB"}
+
+// readloop is the time at both sites that profiles have seen, and that the target tells, in ns.
+type readloop struct {
+	seen              time.Duration
+	pprof, sent, want [2]float64
+}
+
+func (v *readloop) measure(t *testing.T, build string, d time.Duration) {
+	t.Helper()
+	r, status := run(t, d+time.Minute, target(build), "readloop", "-dur", d.String())
+	if status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	p := r.profile()
+	v.seen += d
+	for i, name := range readloopSites {
+		v.want[i] += float64(d) * truth(t, r.out(), "siteA_ms", name[len(pkg+"readloop."):])
+		v.pprof[i] += float64(p.wall(with(name)))
+		for _, e := range r.envelopes() {
+			for _, st := range e.times(t) {
+				if st.has(name) {
+					v.sent[i] += float64(st.time)
+				}
+			}
+		}
+	}
+	checkWholeWindowAfter(t, r)
+}
+
 // Shows: a goroutine that is always in a system call, but at two places in turn, is not taken for unchanged: the wall
-// time of both places is right, in the pprof file and as servers weigh the envelope.
+// time of both places is right, in the pprof file and as servers weigh the envelope. A tick has one look at it, so sigma is
+// 1.0 points after 20 s, and 3 of them are exceeded once in four hundred times: then it is measured for 40 s more.
 func TestReadloopSplit(t *testing.T) {
+	const points = 3.0
 	d := lasting(40*time.Second, 20*time.Second)
 	each(t, []string{"1.26-sw", "1.19-plain"}, true, func(t *testing.T, build string) {
-		r, status := run(t, d+time.Minute, target(build), "readloop", "-dur", d.String())
-		if status != 0 {
-			t.Fatalf("status %d", status)
+		var v readloop
+		v.measure(t, build, d)
+		if off := math.Max(mostOff(v.pprof[:], v.want[:]), mostOff(v.sent[:], v.want[:])); off > points {
+			t.Logf("%.1f points off after %v: once more", off, d)
+			v.measure(t, build, 40*time.Second)
 		}
-		names := []string{pkg + "readloop.siteA", pkg + "readloop.siteB"}
-		want := []float64{truth(t, r.out(), "siteA_ms", "siteA"), truth(t, r.out(), "siteA_ms", "siteB")}
-		wall, weights, p := make([]float64, 2), make([]float64, 2), r.profile()
-		for i, name := range names {
-			wall[i] = float64(p.wall(with(name)))
-			for _, e := range r.envelopes() {
-				for _, st := range e.times(t) {
-					if st.has(name) {
-						weights[i] += float64(st.time)
-					}
-				}
+		for from, times := range map[string][]float64{"pprof": v.pprof[:], "envelopes": v.sent[:]} {
+			if sum := times[0] + times[1]; sum < 0.95*float64(v.seen) {
+				t.Errorf("%s: %v in both places, the runs took %v", from, time.Duration(sum), v.seen)
 			}
+			t.Log(from)
+			compareShares(t, readloopSites, times, percents(v.want[:]), points, v.seen.Seconds()*101)
 		}
-		for from, v := range map[string][]float64{"pprof": wall, "envelopes": weights} {
-			sum := v[0] + v[1]
-			if sum < 0.95*float64(d) {
-				t.Errorf("%s: %v in both places, the run took %v", from, time.Duration(sum), d)
-			}
-			for i, name := range names {
-				got := 100 * v[i] / sum
-				t.Logf("%s: %s %.1f %%, truth %.1f %%", from, name, got, want[i])
-				if !(math.Abs(got-want[i]) <= 3) {
-					t.Errorf("%s: %s has %.1f %% of the wall time, truth is %.1f %%", from, name, got, want[i])
-				}
-			}
-		}
-		checkWholeWindowAfter(t, r)
 	})
 }
 

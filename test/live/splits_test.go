@@ -85,10 +85,11 @@ func splitUntil(t *testing.T, source string, words []string, line string, parts 
 	t.Helper()
 	s := measuredSplit{source: source, cpu: make([]float64, len(parts)), want: make([]float64, len(parts))}
 	s.measure(t, words, line, parts, looks, rate)
-	if off := s.off(); off > points {
+	if off := mostOff(s.cpu, s.want); off > points {
 		t.Logf("%.1f points off at %.0f looks: once more", off, s.seen)
 		s.measure(t, words, line, parts, 2*looks, rate)
 	}
+	checkCompleteCounts(t, s.stacks, s.complete)
 	names := make([]string, len(parts))
 	for k, part := range parts {
 		names[k] = part.key
@@ -101,6 +102,8 @@ type measuredSplit struct {
 	source    string
 	cpu, want []float64
 	seen      float64
+	// Of all runs together: the last one may be short.
+	stacks, complete float64
 }
 
 func percents(v []float64) (w []float64) {
@@ -114,11 +117,11 @@ func percents(v []float64) (w []float64) {
 	return
 }
 
-// off is the greatest difference in points.
-func (s *measuredSplit) off() (most float64) {
-	cpu, want := percents(s.cpu), percents(s.want)
-	for k := range cpu {
-		most = math.Max(most, math.Abs(cpu[k]-want[k]))
+// mostOff is the greatest difference between shares, in points.
+func mostOff(got, want []float64) (most float64) {
+	got, want = percents(got), percents(want)
+	for k := range got {
+		most = math.Max(most, math.Abs(got[k]-want[k]))
 	}
 	return
 }
@@ -152,7 +155,9 @@ func (s *measuredSplit) measure(t *testing.T, words []string, line string, parts
 		if line == "TRUTH bursts" {
 			compareCPU(t, p, truth(t, r.out(), line, "process_ms"))
 		}
-		checkComplete(t, p)
+		s.stacks += p.figure(t, "on-CPU stacks")
+		s.complete += p.figure(t, "complete on-CPU stacks")
+		checkAudits(t, p)
 		t.Logf("%.0f looks; held: median %v, 99 %%: %v", s.seen, time.Duration(p.figure(t, "held median")), time.Duration(p.figure(t, "held p99")))
 	}
 }

@@ -4,6 +4,7 @@ package live
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -145,6 +146,15 @@ func (s *storms) missed() (n, percent float64) {
 	return n, 100 * n / (s.reads + s.unchanged)
 }
 
+// mostMisses is how many audits would find a goroutine that had run if that were so in one look of ten thousand: a
+// fraction of one in a short storm. What is found is a number by chance, with the root of that as its sigma.
+func (s *storms) mostMisses() float64 {
+	if s.audits == 0 {
+		return 0
+	}
+	return 1e-4 * (s.reads + s.unchanged) * s.audits / (s.unchanged + s.audits)
+}
+
 var stormKinds = []struct {
 	name string
 	args []string
@@ -198,8 +208,7 @@ func stormUntil(t testing.TB, build string, args []string, reads float64, length
 	if s.torn == 0 {
 		t.Error("not one goroutine ran while it was read: nothing shown")
 	}
-	// A single one of few may be chance.
-	if s.misses > 1 && percent > 0.01 {
+	if expected := s.mostMisses(); s.misses > expected+4*math.Sqrt(expected)+1 {
 		t.Errorf("%.0f of %.0f audits found that a goroutine had run: %.4f %% of all looks", s.misses, s.audits, percent)
 	}
 	return s

@@ -41,7 +41,15 @@ var goroutineRoots = map[string]bool{"runtime.goexit": true, "runtime.corostart"
 // checkChains demands that every look with the chain's first function follows one of the chains, and that there are some.
 func checkChains(t testing.TB, p *profile, looks int64, chains ...chain) {
 	t.Helper()
-	seen, astray := int64(0), int64(0)
+	if seen := followChains(t, p, chains...); seen < looks {
+		t.Errorf("%d looks at %s, at least %d wanted", seen, chains[0][0], looks)
+	}
+}
+
+// followChains is the first half of it, and the number of looks.
+func followChains(t testing.TB, p *profile, chains ...chain) (seen int64) {
+	t.Helper()
+	astray := int64(0)
 	for i := range p.samples {
 		s := &p.samples[i]
 		if s.cpu == 0 || !s.has(chains[0][0]) {
@@ -61,9 +69,10 @@ func checkChains(t testing.TB, p *profile, looks int64, chains ...chain) {
 		}
 	}
 	t.Logf("%d looks at %s, %d astray", seen, chains[0][0], astray)
-	if astray > 0 || seen < looks {
-		t.Errorf("%d of %d looks at %s do not follow %v; at least %d looks wanted", astray, seen, chains[0][0], chains, looks)
+	if astray > 0 {
+		t.Errorf("%d of %d looks at %s do not follow %v", astray, seen, chains[0][0], chains)
 	}
+	return
 }
 
 // switchBuilds: both forms of code that a version makes, and both of position.
@@ -90,19 +99,28 @@ func minorOf(build string) (minor int) {
 // versionOf is 1.19 for 1.19-plain.
 func versionOf(build string) string { return strings.Split(build, "-")[0] }
 
-// runSwitches runs a kind of the target switches to its end and checks what was looked at.
-func runSwitches(t *testing.T, build, kind string, d time.Duration, looks int64, chains []chain, options ...string) *profile {
+// runSwitches runs a kind of the target switches to its end and checks what was looked at. Some kinds are on a CPU for a
+// small part of the time, and on a busy machine for less: then it is run again until there are enough looks.
+func runSwitches(t *testing.T, build, kind string, d time.Duration, looks int64, chains []chain, options ...string) {
 	t.Helper()
 	words := append([]string{target(build), "switches", "-kind", kind, "-dur", d.String()}, options...)
-	r, status := run(t, d+time.Minute, words...)
-	if status != 0 || !strings.Contains(r.out(), "TRUTH kind="+kind) {
-		t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
+	seen := int64(0)
+	for runs := 0; seen < looks && runs < mostRuns; runs++ {
+		r, status := run(t, d+time.Minute, words...)
+		if status != 0 || !strings.Contains(r.out(), "TRUTH kind="+kind) {
+			t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
+		}
+		p := r.profile()
+		seen += followChains(t, p, chains...)
+		checkWhole(t, p)
 	}
-	p := r.profile()
-	checkChains(t, p, looks, chains...)
-	checkWhole(t, p)
-	return p
+	if seen < looks {
+		t.Errorf("%d looks at %s in %d runs, at least %d wanted", seen, chains[0][0], mostRuns, looks)
+	}
 }
+
+// mostRuns is how often a program is run that by chance was looked at too seldom.
+const mostRuns = 6
 
 // Shows: a signal each millisecond, while the thread is in Go code, on the system stack, in the scheduler, in the
 // vDSO, in a system call: its handler goes on to what it interrupted, and that to its root.
@@ -179,12 +197,14 @@ func TestSwitches(t *testing.T) {
 }
 
 // checkWhole: of all stacks that were on a CPU at most one in a hundred is without its root; chance, and what a process
-// does before the sampler knows its threads, has room for three.
+// does before the sampler knows its threads, has room for three. Of threads that went on before a perf look at them was
+// over less is known, which has a figure of its own (the race detector maps memory on the system stack: one in thirty).
 func checkWhole(t testing.TB, p *profile) {
 	t.Helper()
 	all, whole := p.figure(t, "on-CPU stacks"), p.figure(t, "complete on-CPU stacks")
-	if whole < 0.99*all-3 {
-		t.Errorf("%.0f of %.0f on-CPU stacks are complete", whole, all)
+	wentOn := p.figure(t, "looks at threads that went on")
+	if whole+min(wentOn, all/20) < 0.99*all-3 {
+		t.Errorf("%.0f of %.0f on-CPU stacks are complete, %.0f threads went on", whole, all, wentOn)
 	}
 	if audited, wrong := p.figure(t, "call sites audited"), p.figure(t, "call sites wrong"); audited == 0 || wrong != 0 {
 		t.Errorf("%.0f of %.0f audited call sites are wrong", wrong, audited)
@@ -328,28 +348,31 @@ func TestSignalHandlers(t *testing.T) {
 	t.Parallel()
 	d := lasting(5*time.Second, 3*time.Second)
 	each(t, someBuilds(), false, func(t *testing.T, build string) {
-		r, status := run(t, d+time.Minute, "--rate", "500", target(build), "signals", "-dur", d.String())
-		if status != 0 || !strings.Contains(r.out(), "TRUTH lost=0 ") {
-			t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
-		}
-		p := r.profile()
 		through, ends := int64(0), int64(0)
-		for i := range p.samples {
-			s := &p.samples[i]
-			if at := s.index("runtime.sigtramp"); at < 0 || s.cpu == 0 {
-				continue
-			} else if at+1 < len(s.stack) && !strings.HasPrefix(s.root(), "[") {
-				through += s.count
-			} else {
-				ends += s.count
-				t.Logf("%d times: %v", s.count, s.stack)
+		// Where C has its own handler before Go's (cgo), few looks meet the latter: three in 5 s.
+		for runs := 0; through < 5 && runs < mostRuns; runs++ {
+			r, status := run(t, d+time.Minute, "--rate", "500", target(build), "signals", "-dur", d.String())
+			if status != 0 || !strings.Contains(r.out(), "TRUTH lost=0 ") {
+				t.Fatalf("status %d\n%s%s", status, tail(r.out()), tail(r.err()))
 			}
+			p := r.profile()
+			for i := range p.samples {
+				s := &p.samples[i]
+				if at := s.index("runtime.sigtramp"); at < 0 || s.cpu == 0 {
+					continue
+				} else if at+1 < len(s.stack) && !strings.HasPrefix(s.root(), "[") {
+					through += s.count
+				} else {
+					ends += s.count
+					t.Logf("%d times: %v", s.count, s.stack)
+				}
+			}
+			checkWhole(t, p)
 		}
 		t.Logf("%d looks at handlers go on, %d end there", through, ends)
-		if through < 1 || ends > through/50 {
+		if through < 1 || ends > 1+through/50 {
 			t.Errorf("%d looks at handlers go on, %d end there", through, ends)
 		}
-		checkWhole(t, p)
 	})
 }
 

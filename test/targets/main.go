@@ -36,6 +36,7 @@ import (
 	"example.org/goprof/targets/names"
 	"example.org/goprof/targets/oracle"
 	"example.org/goprof/targets/readloop"
+	"example.org/goprof/targets/requests"
 	"example.org/goprof/targets/server"
 	"example.org/goprof/targets/short"
 	"example.org/goprof/targets/signals"
@@ -78,6 +79,7 @@ var targets = map[string]func(){
 	"matrix":      func() { oracle.Main(still...) },
 	"names":       names.Main,
 	"readloop":    readloop.Main,
+	"requests":    requests.Main,
 	"server":      server.Main,
 	"short":       short.Main,
 	"signals":     signals.Main,

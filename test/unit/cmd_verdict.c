@@ -42,7 +42,8 @@ static void test_said_and_good(void **state)
 	says(&s, true, "pprof: 12,345 rare label sets merged");
 	s = sample();
 	s.health[HEALTH_WINDOWS_LOST] = 2;
-	says(&s, false, "2 windows lost (outputs were slower than sampling)");
+	s.health[HEALTH_TIME_LOST] = 59ull * NSEC_PER_SEC;
+	says(&s, false, "2 windows of 59.0 s lost (outputs were slower than sampling)");
 	s = sample();
 	s.health[HEALTH_CLOCK_STEP] = 10 * MS;
 	says(&s, true, "CPU time of threads known in steps of 10 ms (kernel without scheduler statistics)");

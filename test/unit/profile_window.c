@@ -264,6 +264,27 @@ static void health_belongs_to_its_window(void **state)
 }
 
 /* Goroutines come and go by the thousand: what has gone takes no room after its window. */
+/* Of a window that will be told to nobody: how long it was, and what it would have told of. */
+static void length_and_health_before_the_layout(void **state)
+{
+	struct closed_window *c;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	track(&w, 1, "main.main");
+	tick(&w);
+	look(&w, 1, stack1(&w, "f"), "running", 0, true);
+	profile_health_add(w.p, HEALTH_WINDOWS_LOST, 2);
+	world_pass(&w, TICK);
+	must(profile_detach_window(w.p, w.mono, &c));
+	assert_int_equal(closed_window_ns(c), TICK);
+	assert_int_equal(closed_window_health(c, HEALTH_WINDOWS_LOST), 2);
+	assert_int_equal(closed_window_health(c, HEALTH_TIME_LOST), 0);
+	closed_window_free(c);
+	world_deinit(&w);
+}
+
 static void ended_goroutines_are_forgotten(void **state)
 {
 	struct world w;
@@ -306,6 +327,7 @@ int main(void)
 		cmocka_unit_test(closing_never_before_the_last_look),
 		cmocka_unit_test(credit_only_while_open),
 		cmocka_unit_test(health_belongs_to_its_window),
+		cmocka_unit_test(length_and_health_before_the_layout),
 		cmocka_unit_test(ended_goroutines_are_forgotten),
 	};
 
