@@ -17,11 +17,11 @@ static struct error *reserve_part(struct log *l)
 	struct error *err;
 	struct log_entry *part;
 
+	/* The place NONE would be taken for none. */
+	if (l->n == NONE)
+		return &err_nomem;
 	if (l->n / LOG_PART < l->n_parts)
 		return NULL;
-	/* Two places at the end would be taken for none. */
-	if (l->n >= NONE - 2)
-		return &err_nomem;
 	err = array_reserve(&l->parts, &l->cap_parts, l->n_parts + 1, sizeof(*l->parts));
 	part = err ? NULL : malloc(LOG_PART * sizeof(*part));
 	if (!part)

@@ -132,6 +132,22 @@ static void step(struct world *w, uint64_t *seed, profile_id stacks[4])
 	}
 }
 
+/* Any of its intervals can be had without the others. */
+static void compare_parts(const struct window *w, uint32_t place, const struct window_track *t)
+{
+	struct window_room room = { 0 };
+	const struct interval *v;
+
+	for (uint32_t first = 0; first < t->n; first++)
+		for (uint32_t end = first + 1; end <= t->n && end <= first + 4; end++) {
+			must(window_intervals(w, place, t->v[end - 1].after, end - first, &room, &v));
+			assert_memory_equal(v, t->v + first, (end - first) * sizeof(*v));
+		}
+	must(window_intervals(w, place, WINDOW_TRACK_END, t->n, &room, &v));
+	assert_memory_equal(v, t->v, t->n * sizeof(*v));
+	window_room_deinit(&room);
+}
+
 /* Place by place, what is there and what is laid out. */
 static void compare(const struct window *w)
 {
@@ -153,6 +169,7 @@ static void compare(const struct window *w)
 		assert_int_equal(t.cpu_ns, laid->cpu_ns);
 		assert_int_equal(t.info.entry, laid->info.entry);
 		assert_memory_equal(t.v, laid->v, t.n * sizeof(*t.v));
+		compare_parts(w, i, &t);
 		for (uint32_t k = 0; k < t.n; k++) {
 			assert_true(t.v[k].t_start <= t.v[k].t_end && t.v[k].first_tick <= t.v[k].end_tick);
 			assert_true(!k || t.v[k - 1].t_end <= t.v[k].t_start);
