@@ -208,6 +208,30 @@ static void one_by_one_as_laid_out(void **state)
 	world_deinit(&w);
 }
 
+/* A window that could not be closed for want of memory is still open, and keeps nobody's blocks. */
+static void closing_without_memory(void **state)
+{
+	struct world w;
+	struct closed_window *c;
+	struct window *win;
+	struct slots free_before;
+
+	(void)state;
+	world_init(&w);
+	track(&w, 1, "main.work");
+	tick(&w);
+	look(&w, 1, stack1(&w, "a"), "x", 0, false);
+	free_before = w.p->tracks.free;
+	w.p->tracks.free.n = UINT32_MAX;	/* more than there can be */
+	assert_ptr_equal(profile_detach_window(w.p, w.mono, &c), &err_nomem);
+	w.p->tracks.free = free_before;
+	assert_int_equal(atomic_load(&w.p->tracks.blocks[0]->refs), 1);
+	win = close_now(&w);
+	assert_int_equal(win->n_tracks, 1);
+	window_free(win);
+	world_deinit(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +239,7 @@ int main(void)
 		cmocka_unit_test(what_stays_costs_nothing),
 		cmocka_unit_test(a_number_too_large),
 		cmocka_unit_test(one_by_one_as_laid_out),
+		cmocka_unit_test(closing_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
