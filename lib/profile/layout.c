@@ -147,7 +147,9 @@ struct error *window_track(const struct window *w, uint32_t i, struct window_roo
 	uint32_t n = count_intervals(c, t);
 	struct error *err = array_reserve(&room->v, &room->cap, n, sizeof(*room->v));
 
-	if (!err)
+	/* What has ended in an earlier window looks like something in tables that are no more. */
+	*ret = (struct window_track){ 0 };
+	if (!err && n)
 		describe(c, t, room->v, n, ret);
 	return err;
 }

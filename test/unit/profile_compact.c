@@ -232,6 +232,29 @@ static void closing_without_memory(void **state)
 	world_deinit(&w);
 }
 
+/* For an end there is room without asking for memory, also where a part of the log is full. */
+static void room_for_ends(void **state)
+{
+	struct world w;
+	profile_id a;
+	const struct log *l;
+
+	(void)state;
+	world_init(&w);
+	l = &w.p->win.log;
+	a = stack1(&w, "a");
+	track(&w, 1, "main.work");
+	tick(&w);
+	for (uint32_t i = 0; l->n < 2 * LOG_PART; i++) {
+		look(&w, 1, a, i % 2 ? "x" : "y", 0, false);
+		assert_true(l->n_parts > l->n / LOG_PART);
+	}
+	profile_gone(w.p, 1, w.mono);
+	assert_int_equal(l->n, 2 * LOG_PART + 1);
+	assert_int_equal(l->n_parts, 3);	/* it came into the spare one */
+	world_deinit(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +263,7 @@ int main(void)
 		cmocka_unit_test(a_number_too_large),
 		cmocka_unit_test(one_by_one_as_laid_out),
 		cmocka_unit_test(closing_without_memory),
+		cmocka_unit_test(room_for_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
