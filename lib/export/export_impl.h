@@ -215,6 +215,7 @@ struct sentry_piece {
 	uint64_t start, end_ns;	/* on a lane: where the first one begins, and the last one ends; CLOCK_MONOTONIC */
 	uint32_t track;		/* its place in the window */
 	uint32_t first, end;
+	uint32_t after;		/* of the last one: window_intervals */
 	uint32_t owner;		/* in sentry_threads.owners */
 	uint32_t lane : 31;	/* sentry_lanes.c */
 	uint32_t parked : 1;	/* the goroutine was never on a CPU */

@@ -103,19 +103,19 @@ struct error *sentry_groups_add(struct sentry_groups *g, const struct sentry_vie
 				const struct sentry_owner *owner, const struct sentry_piece *piece,
 				struct window_room *room, bool *ret)
 {
-	struct window_track track;
+	const struct interval *v = NULL;
 	struct sentry_group *group;
-	uint32_t i;
+	uint32_t i, n = piece->end - piece->first;
 	struct error *err = group_of(g, view, f, owner, piece->owner, &i);
 
 	if (!err)
-		err = window_track(view->w, piece->track, room, &track);
+		err = window_intervals(view->w, piece->track, piece->after, n, room, &v);
 	if (err)
 		return err;
 	group = &g->v[i];
 	*ret = group->members > 1;
-	for (uint32_t k = piece->first; k < piece->end && *ret && !err; k++) {
-		const struct interval *iv = &track.v[k];
+	for (uint32_t k = 0; k < n && *ret && !err; k++) {
+		const struct interval *iv = &v[k];
 
 		if (!sentry_interval_told(view, iv))
 			continue;

@@ -52,6 +52,7 @@ static struct error *add_interval(struct sentry_threads *t, uint32_t begin, cons
 	if (latest && goes_on(latest, piece)) {
 		latest->end = piece->end;
 		latest->end_ns = piece->end_ns;
+		latest->after = piece->after;
 		return NULL;
 	}
 	err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
@@ -80,6 +81,7 @@ struct error *sentry_lanes_track(const struct sentry_view *view, const struct ex
 		piece.end = i + 1;
 		piece.start = track->v[i].t_start;
 		piece.end_ns = track->v[i].t_end;
+		piece.after = track->v[i].after;
 		if (!err)
 			err = add_interval(t, begin, &piece);
 	}
@@ -167,11 +169,12 @@ static void lay_out(struct layout *l, uint32_t begin, uint32_t end)
 
 static struct error *add_cpu(struct layout *l, const struct sentry_piece *p, uint64_t *sum)
 {
-	struct window_track track;
-	struct error *err = window_track(l->view->w, p->track, &l->room, &track);
+	const struct interval *v;
+	uint32_t n = p->end - p->first;
+	struct error *err = window_intervals(l->view->w, p->track, p->after, n, &l->room, &v);
 
-	for (uint32_t i = p->first; !err && i < p->end; i++)
-		*sum += track.v[i].cpu_ns;
+	for (uint32_t i = 0; !err && i < n; i++)
+		*sum += v[i].cpu_ns;
 	return err;
 }
 

@@ -383,12 +383,13 @@ static struct error *add_pieces(struct expansion *x, const struct sentry_threads
 
 	for (uint32_t k = th->first; k < th->first + th->n && !err; k++) {
 		const struct sentry_piece *p = &t->pieces[k];
-		struct window_track track;
+		const struct interval *v;
+		uint32_t n = p->end - p->first;
 
-		err = window_track(x->view->w, p->track, &x->room, &track);
-		for (uint32_t i = p->first; !err && i < p->end; i++)
-			if (sentry_interval_told(x->view, &track.v[i]))
-				err = add_interval(x, &track.v[i]);
+		err = window_intervals(x->view->w, p->track, p->after, n, &x->room, &v);
+		for (uint32_t i = 0; !err && i < n; i++)
+			if (sentry_interval_told(x->view, &v[i]))
+				err = add_interval(x, &v[i]);
 	}
 	return err;
 }

@@ -283,7 +283,8 @@ static struct error *add_piece(struct choice *c, uint32_t place)
 	if (!err)
 		err = array_reserve(&t->pieces, &t->cap_pieces, t->n_pieces + 1, sizeof(*t->pieces));
 	if (!err)
-		t->pieces[t->n_pieces++] = (struct sentry_piece){ .track = place, .end = track.n };
+		t->pieces[t->n_pieces++] = (struct sentry_piece){ .track = place, .end = track.n,
+								  .after = WINDOW_TRACK_END };
 	return err;
 }
 

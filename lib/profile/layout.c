@@ -89,48 +89,61 @@ static struct interval interval_of(const struct closed_window *c, profile_id id)
 	};
 }
 
+/* What stands behind an entry of a track: its next one, or the end of the window. */
+struct behind {
+	uint32_t after;
+	uint64_t t;
+	uint32_t tick;
+};
+
+static struct behind behind_of(const struct closed_window *c, uint32_t after)
+{
+	if (after == WINDOW_TRACK_END)
+		return (struct behind){ after, c->window.end.mono, c->window.n_ticks };
+	return (struct behind){ after, log_at(&c->log, after)->t_start, log_at(&c->log, after)->first_tick };
+}
+
 /* From an entry on to where the next one of the track begins. */
-static struct interval logged_interval(const struct closed_window *c, uint32_t at, uint64_t t_end, uint32_t end_tick)
+static struct interval logged_interval(const struct closed_window *c, uint32_t at, struct behind end)
 {
 	const struct log_entry *e = log_at(&c->log, at), *cpu = log_cpu(&c->log, at);
 	struct interval iv = interval_of(c, e->look);
 
 	iv.t_start = e->t_start;
-	iv.t_end = t_end;
+	iv.t_end = end.t;
 	iv.first_tick = e->first_tick;
-	iv.end_tick = end_tick > e->first_tick ? end_tick : e->first_tick;
+	iv.end_tick = end.tick > e->first_tick ? end.tick : e->first_tick;
 	iv.cpu_ns = cpu ? cpu->t_start : 0;
+	iv.after = end.after;
 	return iv;
 }
 
-/* All n of them. */
-static void put_intervals(const struct closed_window *c, const struct track *t, struct interval *v, uint32_t n)
+/* The n last ones before `after`; there are as many. */
+static void put_intervals(const struct closed_window *c, const struct track *t, uint32_t after, struct interval *v,
+			  uint32_t n)
 {
-	const struct window *w = &c->window;
-	uint64_t end = w->end.mono;
-	uint32_t end_tick = w->n_ticks, at = latest_of(c, t);
+	struct behind end = behind_of(c, after);
+	uint32_t at = after == WINDOW_TRACK_END ? latest_of(c, t) : log_at(&c->log, after)->prev;
 
 	if (at == NONE && n) {
 		v[0] = interval_of(c, t->look);
-		v[0].t_start = w->start.mono;
-		v[0].t_end = end;
-		v[0].end_tick = end_tick;
+		v[0].t_start = c->window.start.mono;
+		v[0].t_end = end.t;
+		v[0].end_tick = end.tick;
+		v[0].after = end.after;
 		return;
 	}
-	for (; at != NONE; at = log_at(&c->log, at)->prev) {
-		const struct log_entry *e = log_at(&c->log, at);
-
-		if (e->look != LOG_END)
-			v[--n] = logged_interval(c, at, end, end_tick);
-		end = e->t_start;
-		end_tick = e->first_tick;
+	for (; n; at = log_at(&c->log, at)->prev) {
+		if (log_at(&c->log, at)->look != LOG_END)
+			v[--n] = logged_interval(c, at, end);
+		end = behind_of(c, at);
 	}
 }
 
 static void describe(const struct closed_window *c, const struct track *t, struct interval *v, uint32_t n,
 		     struct window_track *ret)
 {
-	put_intervals(c, t, v, n);
+	put_intervals(c, t, WINDOW_TRACK_END, v, n);
 	*ret = (struct window_track){ .v = v, .n = n };
 	for (uint32_t i = 0; i < n; i++)
 		ret->cpu_ns += v[i].cpu_ns;
@@ -144,9 +157,24 @@ struct error *window_track(const struct window *w, uint32_t i, struct window_roo
 	uint32_t n = count_intervals(c, t);
 	struct error *err = array_reserve(&room->v, &room->cap, n, sizeof(*room->v));
 
-	if (!err)
+	/* What has ended in an earlier window looks like something in tables that are no more. */
+	*ret = (struct window_track){ 0 };
+	if (!err && n)
 		describe(c, t, room->v, n, ret);
 	return err;
+}
+
+struct error *window_intervals(const struct window *w, uint32_t i, uint32_t after, uint32_t n,
+			       struct window_room *room, const struct interval **ret)
+{
+	const struct closed_window *c = closed(w);
+	struct error *err = array_reserve(&room->v, &room->cap, n, sizeof(*room->v));
+
+	if (err)
+		return err;
+	put_intervals(c, track_of(c, i), after, room->v, n);
+	*ret = room->v;
+	return NULL;
 }
 
 void window_room_deinit(struct window_room *room)

@@ -12,27 +12,34 @@
 
 enum { LOG_LATEST = 64 };	/* entries that are looked through for one to be shared */
 
-static struct error *reserve_part(struct log *l)
+static struct error *add_part(struct log *l)
 {
-	struct error *err;
-	struct log_entry *part;
+	struct error *err = array_reserve(&l->parts, &l->cap_parts, l->n_parts + 1, sizeof(*l->parts));
+	struct log_entry *part = err ? NULL : malloc(LOG_PART * sizeof(*part));
 
-	if (l->n / LOG_PART < l->n_parts)
-		return NULL;
-	/* Two places at the end would be taken for none. */
-	if (l->n >= NONE - 2)
-		return &err_nomem;
-	err = array_reserve(&l->parts, &l->cap_parts, l->n_parts + 1, sizeof(*l->parts));
-	part = err ? NULL : malloc(LOG_PART * sizeof(*part));
 	if (!part)
 		return &err_nomem;
 	l->parts[l->n_parts++] = part;
 	return NULL;
 }
 
+/* Room for one more, and so many parts behind it. */
+static struct error *reserve_part(struct log *l, uint32_t spare)
+{
+	struct error *err = NULL;
+
+	/* The place NONE would be taken for none. */
+	if (l->n == NONE)
+		return &err_nomem;
+	while (l->n_parts <= l->n / LOG_PART + spare && !err)
+		err = add_part(l);
+	return err;
+}
+
+/* A part is kept for ends: what has ended must not seem to go on because memory is short. */
 struct error *log_add(struct log *l, const struct log_entry *e, uint32_t *ret)
 {
-	struct error *err = reserve_part(l);
+	struct error *err = reserve_part(l, e->look != LOG_END);
 
 	if (err)
 		return err;

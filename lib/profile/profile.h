@@ -234,6 +234,7 @@ struct interval {
 	uint32_t first_tick, end_tick;	/* ticks [first, end) of the window, indices into ticks[] */
 	uint64_t t_start, t_end;	/* CLOCK_MONOTONIC; t_end == t_start of the next one of the track */
 	uint64_t cpu_ns;
+	uint32_t after;			/* names its end: window_intervals */
 };
 
 struct window_track {
@@ -273,6 +274,14 @@ struct window_room {
  * again. Tracks of one key have several places, in any order.
  */
 struct error *window_track(const struct window *w, uint32_t i, struct window_room *room, struct window_track *ret);
+/*
+ * n of these intervals, the last of which has this `after`; at the end of the track it is WINDOW_TRACK_END. Takes as
+ * long as there are that many, however many the track has.
+ */
+enum { WINDOW_TRACK_END = UINT32_MAX };
+
+struct error *window_intervals(const struct window *w, uint32_t i, uint32_t after, uint32_t n,
+			       struct window_room *room, const struct interval **ret);
 /* The same without its intervals: whose it is, and where the first one begins; 0: nothing. */
 uint64_t window_track_key(const struct window *w, uint32_t i);
 uint64_t window_track_start(const struct window *w, uint32_t i);

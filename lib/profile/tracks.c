@@ -166,12 +166,20 @@ struct error *track_new(struct tracks *ts, uint64_t key, uint64_t base, uint32_t
 	/* The old key may belong to a newer track by now. */
 	if (t && !fresh && mapi_get(&ts->by_key, t->key) == slot)
 		mapi_del(&ts->by_key, t->key);
-	if (!t)
-		return &err_nomem;
-	*t = (struct track){ .key = key & TRACK_KEY_MOST };
+	if (t) {
+		*t = (struct track){ .key = key & TRACK_KEY_MOST, .flags = TRACK_GONE | TRACK_LISTED };
+		err = mapi_put(&ts->by_key, t->key, slot);
+	} else {
+		err = &err_nomem;
+	}
+	if (err) {
+		ts->free.n += !fresh;	/* where it still stands */
+		return err;
+	}
+	t->flags = 0;
 	ts->n += fresh;
 	*ret = slot;
-	return mapi_put(&ts->by_key, key & TRACK_KEY_MOST, slot);
+	return NULL;
 }
 
 struct error *tracks_free_gone(struct tracks *ts)

@@ -95,7 +95,6 @@ static void fill_window(struct profile *p, struct clock_anchor end, struct close
 	memcpy(c->window.health, w->health, sizeof(w->health));
 	c->log = w->log;
 	c->base = w->base;
-	c->n_blocks = p->tracks.n_blocks;
 	c->tables = *p->tables;
 	c->names = (struct profile){ .tables = &c->tables, .epoch = epoch_ref(p->epoch), .meta = p->meta };
 }
@@ -127,8 +126,10 @@ struct error *profile_detach_window(struct profile *p, uint64_t t_end, struct cl
 		return &err_notfound;
 	c = calloc(1, sizeof(*c));
 	err = c ? tracks_share(&p->tracks, &c->blocks) : &err_nomem;
-	if (!err)
+	if (!err) {
+		c->n_blocks = p->tracks.n_blocks;
 		err = tracks_free_gone(&p->tracks);
+	}
 	if (err) {
 		closed_window_free(c);
 		return err;

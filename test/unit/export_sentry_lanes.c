@@ -4,6 +4,8 @@
  * as a sample; there are as many lanes as goroutines were there at once, no more; names and ids say whose they
  * are, the same in every window.
  */
+#include <time.h>
+
 #include "sentry_server.h"
 
 #include "export/export_impl.h"
@@ -380,6 +382,35 @@ static void the_active_lane(void **state)
 	end_history(&h);
 }
 
+/*
+ * In cpu mode each time on a CPU is a piece of its own. A goroutine with very many takes as long as that many
+ * goroutines with one, not the square of it: that would be minutes.
+ */
+static void very_many_pieces(void **state)
+{
+	static const struct export_options o = { .mode = PROFILE_CPU, .threads = EXPORT_BY_ENTRY };
+	enum { MANY = 30000 };
+	struct history h;
+	struct sentry_v1 v;
+	clock_t begin;
+
+	(void)state;
+	history_init(&h, 1);
+	track(&h.w, 1, "main.a");
+	for (uint32_t t = 0; t < MANY; t++) {
+		tick(&h.w);
+		profile_credit(h.w.p, look(&h.w, 1, h.stacks[t % 2], "x", 0, t % 2), 1000);
+		world_pass(&h.w, 900 * 1000);
+	}
+	h.window = close_now(&h.w);
+	begin = clock();
+	must(sentry_v1_build(h.window, &o, &v));
+	assert_true(clock() - begin < 3 * CLOCKS_PER_SEC);
+	assert_int_equal(v.threads, 1);
+	sentry_v1_deinit(&v);
+	end_history(&h);
+}
+
 /* Labels that could not be read for a moment do not move a goroutine; a long name keeps its number. */
 static void names_of_lanes(void **state)
 {
@@ -432,6 +463,7 @@ int main(void)
 		cmocka_unit_test(nobody_moves),
 		cmocka_unit_test(ids_are_the_same_in_every_window),
 		cmocka_unit_test(the_active_lane),
+		cmocka_unit_test(very_many_pieces),
 		cmocka_unit_test(names_of_lanes),
 	};
 

@@ -132,6 +132,22 @@ static void step(struct world *w, uint64_t *seed, profile_id stacks[4])
 	}
 }
 
+/* Any of its intervals can be had without the others. */
+static void compare_parts(const struct window *w, uint32_t place, const struct window_track *t)
+{
+	struct window_room room = { 0 };
+	const struct interval *v;
+
+	for (uint32_t first = 0; first < t->n; first++)
+		for (uint32_t end = first + 1; end <= t->n && end <= first + 4; end++) {
+			must(window_intervals(w, place, t->v[end - 1].after, end - first, &room, &v));
+			assert_memory_equal(v, t->v + first, (end - first) * sizeof(*v));
+		}
+	must(window_intervals(w, place, WINDOW_TRACK_END, t->n, &room, &v));
+	assert_memory_equal(v, t->v, t->n * sizeof(*v));
+	window_room_deinit(&room);
+}
+
 /* Place by place, what is there and what is laid out. */
 static void compare(const struct window *w)
 {
@@ -153,6 +169,7 @@ static void compare(const struct window *w)
 		assert_int_equal(t.cpu_ns, laid->cpu_ns);
 		assert_int_equal(t.info.entry, laid->info.entry);
 		assert_memory_equal(t.v, laid->v, t.n * sizeof(*t.v));
+		compare_parts(w, i, &t);
 		for (uint32_t k = 0; k < t.n; k++) {
 			assert_true(t.v[k].t_start <= t.v[k].t_end && t.v[k].first_tick <= t.v[k].end_tick);
 			assert_true(!k || t.v[k - 1].t_end <= t.v[k].t_start);
@@ -191,6 +208,53 @@ static void one_by_one_as_laid_out(void **state)
 	world_deinit(&w);
 }
 
+/* A window that could not be closed for want of memory is still open, and keeps nobody's blocks. */
+static void closing_without_memory(void **state)
+{
+	struct world w;
+	struct closed_window *c;
+	struct window *win;
+	struct slots free_before;
+
+	(void)state;
+	world_init(&w);
+	track(&w, 1, "main.work");
+	tick(&w);
+	look(&w, 1, stack1(&w, "a"), "x", 0, false);
+	free_before = w.p->tracks.free;
+	w.p->tracks.free.n = UINT32_MAX;	/* more than there can be */
+	assert_ptr_equal(profile_detach_window(w.p, w.mono, &c), &err_nomem);
+	w.p->tracks.free = free_before;
+	assert_int_equal(atomic_load(&w.p->tracks.blocks[0]->refs), 1);
+	win = close_now(&w);
+	assert_int_equal(win->n_tracks, 1);
+	window_free(win);
+	world_deinit(&w);
+}
+
+/* For an end there is room without asking for memory, also where a part of the log is full. */
+static void room_for_ends(void **state)
+{
+	struct world w;
+	profile_id a;
+	const struct log *l;
+
+	(void)state;
+	world_init(&w);
+	l = &w.p->win.log;
+	a = stack1(&w, "a");
+	track(&w, 1, "main.work");
+	tick(&w);
+	for (uint32_t i = 0; l->n < 2 * LOG_PART; i++) {
+		look(&w, 1, a, i % 2 ? "x" : "y", 0, false);
+		assert_true(l->n_parts > l->n / LOG_PART);
+	}
+	profile_gone(w.p, 1, w.mono);
+	assert_int_equal(l->n, 2 * LOG_PART + 1);
+	assert_int_equal(l->n_parts, 3);	/* it came into the spare one */
+	world_deinit(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +262,8 @@ int main(void)
 		cmocka_unit_test(what_stays_costs_nothing),
 		cmocka_unit_test(a_number_too_large),
 		cmocka_unit_test(one_by_one_as_laid_out),
+		cmocka_unit_test(closing_without_memory),
+		cmocka_unit_test(room_for_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
