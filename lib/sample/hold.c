@@ -203,6 +203,7 @@ static void copy_rest(const struct target *t, struct capture *c, gaddr_t limit)
 
 	if (next >= limit)
 		return;
+	capture_own(c, view);
 	s.len = limit - next;
 	if (s.len > HOLD_STACK_BYTES - view->len)
 		s.len = HOLD_STACK_BYTES - view->len;

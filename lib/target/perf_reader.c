@@ -65,11 +65,22 @@ static uint64_t ran_here(const struct perf_reader *r, const struct perf_watch *w
 	return count - s->count;
 }
 
-static void copy_stack(const struct perf_ring *ring, const struct perf_sample *s, struct capture *c)
+/* The hook is shown the stack where it is: mostly it wants an eighth of it. */
+static void show_stack(const struct perf_ring *ring, const struct perf_sample *s, struct capture *c)
 {
-	perf_ring_copy(ring, s->stack_at, c->bytes, s->stack_len);
-	c->views[0] = (struct mem_view){ .low = c->regs.sp, .len = s->stack_len, .bytes = c->bytes };
+	const uint8_t *bytes = perf_ring_bytes(ring, s->stack_at, s->stack_len);
+
+	if (!bytes)
+		perf_ring_copy(ring, s->stack_at, c->bytes, s->stack_len);
+	c->views[0] = (struct mem_view){ .low = c->regs.sp, .len = s->stack_len, .bytes = bytes ? bytes : c->bytes };
 	c->n_views = s->stack_len > 0;
+}
+
+/* What the hook has left of it. */
+static void keep_stack(struct capture *c)
+{
+	if (c->n_views)
+		capture_own(c, &c->views[0]);
 }
 
 /*
@@ -97,8 +108,9 @@ static bool copy_held(struct perf_reader *r, const struct perf_watch *w, const s
 	l->ran_ns = UINT64_MAX;
 	if (!r->bound || !perf_event_count(w->counting, &before) || !is_young(r, w, s, l))
 		return false;
-	copy_stack(ring, s, &l->capture);
+	show_stack(ring, s, &l->capture);
 	o->held(o->ctx, o->target, rq, &l->capture);
+	keep_stack(&l->capture);
 	return perf_event_count(w->counting, &after) && after == before;
 }
 
@@ -107,9 +119,10 @@ static void copy_late(struct perf_reader *r, const struct perf_ring *ring, const
 {
 	const struct perf_options *o = &r->perf->options;
 
-	copy_stack(ring, s, &l->capture);
+	show_stack(ring, s, &l->capture);
 	l->capture.note_len = l->capture.extra.len = 0;
 	o->late(o->ctx, o->target, rq, &l->capture);
+	keep_stack(&l->capture);
 }
 
 static void make_look(struct perf_reader *r, struct perf_watch *w, const struct perf_hints *h,

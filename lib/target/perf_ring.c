@@ -7,6 +7,13 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
+const uint8_t *perf_ring_bytes(const struct perf_ring *r, uint64_t at, size_t len)
+{
+	uint64_t from = at & (r->size - 1);
+
+	return len <= r->size - from ? r->data + from : NULL;
+}
+
 void perf_ring_copy(const struct perf_ring *r, uint64_t at, void *buf, size_t len)
 {
 	uint64_t from = at & (r->size - 1), first = r->size - from < len ? r->size - from : len;

@@ -53,6 +53,8 @@ struct perf_record {
  * what was asked for, or is longer than it may be, is PERF_OTHER.
  */
 void perf_ring_record(const struct perf_ring *r, uint64_t regs, struct perf_record *ret);
+/* Where the bytes at a position stand, until the tail goes on; NULL: they go across the ring's end. */
+const uint8_t *perf_ring_bytes(const struct perf_ring *r, uint64_t at, size_t len);
 /* Bytes at a position, across the ring's end. */
 void perf_ring_copy(const struct perf_ring *r, uint64_t at, void *buf, size_t len);
 

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -116,6 +117,14 @@ struct capture {
 	uint8_t note[CAPTURE_NOTE];
 	uint8_t bytes[CAPTURE_BYTES];
 };
+
+/* The first of its views may stand elsewhere while a hook is at work (perf.h): into its own bytes with it. */
+static inline void capture_own(struct capture *c, struct mem_view *first)
+{
+	if (first->bytes != c->bytes)
+		memcpy(c->bytes, first->bytes, first->len);
+	first->bytes = c->bytes;
+}
 
 struct capture_request {
 	const struct task *task;	/* borrowed until the capture comes back */

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -89,14 +90,19 @@ static int teardown(void **state)
 static void hold_sampled(struct world *w, gaddr_t sp, uint32_t sampled)
 {
 	const struct capture_request rq = { .hint = { [HINT_M] = M, [HINT_G] = G } };
+	uint8_t *sample = malloc(sampled + 1);	/* not of its own, as in a ring */
 
+	assert_non_null(sample);
 	memset(&w->c, 0, sizeof(w->c));
 	w->c.regs.sp = sp;
 	for (uint32_t i = 0; i < sampled; i += 8)
-		memcpy(w->c.bytes + i, &(uint64_t){ sp + i }, 8);
+		memcpy(sample + i, &(uint64_t){ sp + i }, 8);
 	if (sampled)
-		w->c.views[w->c.n_views++] = (struct mem_view){ .low = sp, .len = sampled, .bytes = w->c.bytes };
+		w->c.views[w->c.n_views++] = (struct mem_view){ .low = sp, .len = sampled, .bytes = sample };
 	hold_hook(&w->plan, w->target, &rq, &w->c);
+	if (w->c.n_views)
+		capture_own(&w->c, &w->c.views[0]);
+	free(sample);
 	for (uint32_t i = 0; i < w->c.n_views; i++) {
 		const struct mem_view *v = &w->c.views[i];
 
@@ -293,6 +299,7 @@ static void sampled_stranger(void **state)
 {
 	const struct capture_request none = { 0 };
 	struct world *w = *state;
+	static const uint8_t sample[8192] = { 1, 2, 3 };
 
 	for (int native = 0; native < 2; native++) {
 		size_t before = target_fake_reads(w->target);
@@ -300,8 +307,10 @@ static void sampled_stranger(void **state)
 		memset(&w->c, 0, sizeof(w->c));
 		w->plan.native = native;
 		w->c.regs.sp = SYSTEM;
-		w->c.views[w->c.n_views++] = (struct mem_view){ .low = SYSTEM, .len = 8192, .bytes = w->c.bytes };
+		w->c.views[w->c.n_views++] = (struct mem_view){ .low = SYSTEM, .len = 8192, .bytes = sample };
 		hold_hook(&w->plan, w->target, &none, &w->c);
+		capture_own(&w->c, &w->c.views[0]);
+		assert_memory_equal(w->c.bytes, sample, sizeof(sample));
 		assert_int_equal(w->c.n_views, 1);
 		assert_int_equal(w->c.views[0].len, native ? SYSTEM_SIZE : 8192);
 		assert_int_equal(w->c.note_len, 0);

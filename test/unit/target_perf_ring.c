@@ -98,6 +98,8 @@ static void move_to(struct world *w, uint64_t at)
 static void sample_at_every_place(void **state)
 {
 	struct world *w = *state;
+	const uint8_t *bytes;
+	int across = 0;
 
 	for (uint64_t at = 0; at < 2 * RING; at += 8) {
 		uint64_t words[STACK / 8];
@@ -116,9 +118,15 @@ static void sample_at_every_place(void **state)
 		perf_ring_copy(&w->ring, s->stack_at, words, s->stack_len);
 		for (uint64_t i = 0; i < 5; i++)
 			assert_int_equal(words[i], 1000 + i);
+		/* In one piece unless it goes across the end. */
+		bytes = perf_ring_bytes(&w->ring, s->stack_at, s->stack_len);
+		across += !bytes;
+		assert_true(bytes ? !memcmp(bytes, words, s->stack_len) :
+			    (s->stack_at & (w->ring.size - 1)) + s->stack_len > w->ring.size);
 		w->ring.tail = rec.end;
 		assert_int_equal(next(w).kind, PERF_NONE);
 	}
+	assert_int_equal(across, 2 * (40 / 8 - 1));
 }
 
 static void more_stack_than_asked_for(void **state)
