@@ -169,7 +169,7 @@ func (b *bench) window(ctx context.Context, d time.Duration, pid int) (w *window
 		own, err = processCPU(pid)
 	}
 	if err == nil {
-		err = b.t.begin()
+		err = b.t.begin(d)
 	}
 	if err != nil {
 		return nil, err

@@ -150,8 +150,8 @@ func parseSamples(text string) (v samples, err error) {
 
 const answerLimit = 20 * time.Second
 
-func (t *target) begin() error {
-	_, err := t.ask(answerLimit, "begin", "OK")
+func (t *target) begin(window time.Duration) error {
+	_, err := t.ask(answerLimit, fmt.Sprintf("begin %d", window.Nanoseconds()), "OK")
 	return err
 }
 

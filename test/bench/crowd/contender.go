@@ -19,6 +19,19 @@ type Contender interface {
 	Stop() (samples uint64, note string, err error)
 }
 
+// bounded is a contender that can end by itself. Some leave a program so little that it does not even come to read that
+// they should.
+type bounded interface {
+	// EndAfter makes it end when d is over, with a call of ended in its own goroutine.
+	EndAfter(d time.Duration, ended func())
+}
+
+// end is when a contender ends by itself.
+type end struct {
+	at    time.Time
+	ended func()
+}
+
 var contenders = map[string]Contender{
 	"runtime.Stack":    &ticking{hz: 101, prepare: growStack, sample: takeStack},
 	"GoroutineProfile": &ticking{hz: 99, prepare: growProfile, sample: takeProfile},
@@ -53,6 +66,7 @@ type ticking struct {
 	records []runtime.StackRecord // GoroutineProfile's
 	counts  map[[32]uintptr]uint64
 	taken   uint64
+	end     atomic.Pointer[end]
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -60,6 +74,7 @@ type ticking struct {
 func (t *ticking) Start(goroutines int) error {
 	t.prepare(t, goroutines)
 	t.taken = 0
+	t.end.Store(nil)
 	t.stop, t.stopped = make(chan struct{}), make(chan struct{})
 	go t.run()
 	return nil
@@ -74,10 +89,18 @@ func (t *ticking) run() {
 		case <-ticker.C:
 			t.sample(t)
 			atomic.AddUint64(&t.taken, 1)
+			if e := t.end.Load(); e != nil && !time.Now().Before(e.at) {
+				e.ended()
+				return
+			}
 		case <-t.stop:
 			return
 		}
 	}
+}
+
+func (t *ticking) EndAfter(d time.Duration, ended func()) {
+	t.end.Store(&end{time.Now().Add(d), ended})
 }
 
 func (t *ticking) Samples() (uint64, bool) { return atomic.LoadUint64(&t.taken), true }

@@ -1,7 +1,7 @@
 // Package crowd is the program that the bench looks at: -n goroutines parked in a channel receive below 8 to 19 frames, and a
 // load beside them. It is driven by lines on stdin, each answered by one on stdout, and ends with its input:
 //
-//	begin              OK                  a window begins
+//	begin NS           OK                  a window of that length begins; some contenders end with it by themselves
 //	end                WINDOW ns=N ops=N p50_us=X p99_us=X      what was done since; not before the contender that is on
 //	                                       has taken one sample
 //	on NAME            OK                  switches a profiler on within the program (contender.go)
@@ -23,6 +23,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -44,29 +45,57 @@ type control struct {
 	times      histogram
 	on         Contender
 	onSince    time.Time
+	ends       bool                   // it ends by itself, after the window
+	over       atomic.Pointer[window] // what stood when the contender ended by itself
 }
 
-func (c *control) begin(string) (string, error) {
+// window is what was done in one.
+type window struct {
+	at    time.Time // its end
+	ns    int64
+	ops   uint64
+	times histogram
+}
+
+func (c *control) begin(arg string) (string, error) {
+	ns, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		return "", err
+	}
 	c.load.times.since(&c.times)
 	c.ops, c.begun = c.load.ops(), time.Now()
+	if b, ok := c.on.(bounded); ok {
+		c.ends = true
+		b.EndAfter(time.Duration(ns), func() { c.over.Store(c.now()) })
+	}
 	return "OK", nil
 }
 
-// enough waits until the contender has at least one sample: its cost is that of whole samples.
-func (c *control) enough() {
+// now is what has been done since the window began.
+func (c *control) now() *window {
+	w := &window{at: time.Now(), ops: c.load.ops() - c.ops}
+	w.ns, w.times = w.at.Sub(c.begun).Nanoseconds(), c.load.times.since(&c.times)
+	return w
+}
+
+// enough is what has been done when the contender has at least one sample: its cost is that of whole samples. What ends by
+// itself does so after one.
+func (c *control) enough() *window {
 	for c.on != nil {
-		if n, known := c.on.Samples(); n > 0 || !known {
-			return
+		if n, known := c.on.Samples(); !c.ends && (n > 0 || !known) {
+			break
+		}
+		if w := c.over.Load(); w != nil {
+			return w
 		}
 		time.Sleep(time.Millisecond)
 	}
+	return c.now()
 }
 
 func (c *control) end(string) (string, error) {
-	c.enough()
-	ns, ops := time.Since(c.begun).Nanoseconds(), c.load.ops()-c.ops
-	d := c.load.times.since(&c.times)
-	return fmt.Sprintf("WINDOW ns=%d ops=%d p50_us=%.1f p99_us=%.1f", ns, ops, d.quantile(0.5), d.quantile(0.99)), nil
+	w := c.enough()
+	return fmt.Sprintf("WINDOW ns=%d ops=%d p50_us=%.1f p99_us=%.1f", w.ns, w.ops, w.times.quantile(0.5), w.times.quantile(0.99)), nil
 }
 
 func (c *control) switchOn(name string) (string, error) {
@@ -80,7 +109,8 @@ func (c *control) switchOn(name string) (string, error) {
 	if err := next.Start(c.goroutines); err != nil {
 		return "", err
 	}
-	c.on, c.onSince = next, time.Now()
+	c.on, c.onSince, c.ends = next, time.Now(), false
+	c.over.Store(nil)
 	return "OK", nil
 }
 
@@ -88,7 +118,11 @@ func (c *control) switchOff(string) (string, error) {
 	if c.on == nil {
 		return "", fmt.Errorf("no contender is on")
 	}
-	ns := time.Since(c.onSince).Nanoseconds()
+	end := time.Now()
+	if w := c.over.Swap(nil); w != nil {
+		end = w.at
+	}
+	ns := end.Sub(c.onSince).Nanoseconds()
 	samples, note, err := c.on.Stop()
 	c.on = nil
 	return fmt.Sprintf("OFF ns=%d samples=%d note=%s", ns, samples, note), err

@@ -3,10 +3,12 @@ package crowd
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"math"
 	"os"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,7 +135,9 @@ func TestContenders(t *testing.T) {
 			if answer, err := c.switchOn(name); err != nil || answer != "OK" {
 				t.Fatalf("%s: %s %v", name, answer, err)
 			}
-			c.begin("")
+			if _, err := c.begin("100000000"); err != nil {
+				t.Fatal(err)
+			}
 			burn(400 * time.Millisecond)
 			if answer, err := c.end(""); err != nil || !strings.HasPrefix(answer, "WINDOW ns=") || strings.Contains(answer, "ops=0 ") {
 				t.Errorf("%s: %s %v", name, answer, err)
@@ -164,5 +168,46 @@ func TestServe(t *testing.T) {
 		if !strings.HasPrefix(lines[i], want) {
 			t.Errorf("%q, not %q", lines[i], want)
 		}
+	}
+}
+
+// Shows: what leaves a program next to nothing ends its window by itself, and what was done is that of the window.
+func TestEndsByItself(t *testing.T) {
+	const d = 50 * time.Millisecond
+	held := &ticking{hz: 1000, prepare: func(*ticking, int) {}, sample: func(*ticking) { time.Sleep(20 * time.Millisecond) }}
+	contenders["held"] = held
+	defer delete(contenders, "held")
+	l, err := startLoad("idle", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &control{load: l}
+	for i := 0; i < 2; i++ {
+		if _, err := c.switchOn("held"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.begin(strconv.FormatInt(d.Nanoseconds(), 10)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * d) // as if nobody could be told to stop
+		text, err := c.end("")
+		var ns, ops int64
+		if _, scanErr := fmt.Sscanf(text, "WINDOW ns=%d ops=%d", &ns, &ops); err != nil || scanErr != nil {
+			t.Fatal(text, err)
+		}
+		if got := time.Duration(ns); got < d || got > 6*d {
+			t.Errorf("a window of %v", got)
+		}
+		off, err := c.switchOff("")
+		var samples int64
+		if _, scanErr := fmt.Sscanf(off, "OFF ns=%d samples=%d", &ns, &samples); err != nil || scanErr != nil {
+			t.Fatal(off, err)
+		}
+		if samples < 1 || samples > 20 || time.Duration(ns) > 7*d {
+			t.Errorf("%d samples in %v", samples, time.Duration(ns))
+		}
+	}
+	if _, err := c.begin("soon"); err == nil {
+		t.Error("a window without a length")
 	}
 }
