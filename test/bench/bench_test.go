@@ -321,6 +321,7 @@ func TestGates(t *testing.T) {
 		{"idle", 1000, func(r *record) { r.Own = 0.011 }, fail},
 		{"idle", 1000, func(r *record) { r.Gated = 0.5 }, fail},
 		{"echo", 1000, func(r *record) { r.Anon = 16.1 }, fail},
+		{"echo", 1000, func(r *record) { r.WriteAnon = 16.1 }, fail},
 		{"echo", 1000, func(r *record) { r.TicksPerPass = 1.1 }, fail},
 		{"echo", 1000, func(r *record) { r.TicksPerPass = 0 }, fail},
 		{"echo", 100000, func(r *record) { r.TicksPerPass = 10.2 }, aim},

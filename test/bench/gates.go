@@ -119,7 +119,8 @@ var gates = []gate{
 		if sc.anon == 0 || r.Load == "threads" {
 			return none, ""
 		}
-		return atMost(r.Anon, limits{sc.anon, sc.anon}), fmt.Sprintf("%.1f MiB (%.0f)", r.Anon, sc.anon)
+		most := max(r.Anon, r.WriteAnon)
+		return atMost(most, limits{sc.anon, sc.anon}), fmt.Sprintf("%.1f MiB (%.0f)", most, sc.anon)
 	}},
 	{"coverage", judgeCoverage},
 	{"ticks in time", func(r *record, sc scale) (verdict, string) {
@@ -128,8 +129,9 @@ var gates = []gate{
 		}
 		return atLeast(r.InTime, limits{sc.inTime, sc.inTime}), fmt.Sprintf("%s (%s)", percent(r.InTime), percent(sc.inTime))
 	}},
+	// Threads that end at once are all new to the processor that they are looked at on.
 	{"held", func(r *record, sc scale) (verdict, string) {
-		if r.Captured < leastHeld || !r.RealTime {
+		if r.Captured < leastHeld || !r.RealTime || r.Load == "threads" {
 			return none, ""
 		}
 		v := max(atMost(r.HeldMedian, heldLimit), atMost(r.HeldP99, heldP99Limit))

@@ -37,12 +37,12 @@ neighbours without goprof.
 
 Own CPU is that of goprof's process by its own CPU clock: the median of the windows with it, plus what writing
 takes (its CPU time from going on until the files are there) once per 29.5 s, as in use. RssAnon is the most
-seen at the end of a window. Samples are ticks done per second. Each stretch begins with such a write, in which
-no tick is done: samples and ticks in time are those of the rest of it, less the share that a write has of 29.5
-s. Coverage is ticks with something to read per whole pass over all goroutines. Held is from goprof's wake-up to
-the release of a thread, by its own clock in steps of a quarter octave: median over the stretches. Start-up is
-from the start of the command to main.main, as the target says it, with ` + "`goprof run`" + ` in front and without, in turn, 11
-times each. RSS growth is that of the target while goprof is attached.
+seen at the end of a window and while files are written. Samples are ticks done per second. Each stretch begins
+with such a write, in which no tick is done: samples and ticks in time are those of the rest of it, less the
+share that a write has of 29.5 s. Coverage is ticks with something to read per whole pass over all goroutines.
+Held is from goprof's wake-up to the release of a thread, by its own clock, within 3 %: median over the
+stretches. Start-up is from the start of the command to main.main, as the target says it, with ` + "`goprof run`" + ` in
+front and without, in turn, 11 times each. RSS growth is that of the target while goprof is attached.
 
 The others follow in the same process, three pairs each: what works within the target is switched on and off
 there. Before the window it may take what its buffers need, its window ends no sooner than its first sample, its
