@@ -121,7 +121,7 @@ func checkNative(t testing.TB, p *profile, build string) {
 	stripped := strings.HasSuffix(build, "-sw")
 	spins := func(s *sample) bool {
 		if stripped {
-			return isPlace(s.stack[0]) && isPlace(s.stack[1]) && s.stack[0] != s.stack[1]
+			return len(s.stack) > 1 && isPlace(s.stack[0]) && isPlace(s.stack[1]) && s.stack[0] != s.stack[1]
 		}
 		return s.inOrder("c_leaf", "c_middle", "c_spin", "runtime.cgocall") && s.index("c_leaf") == 0
 	}
@@ -264,7 +264,7 @@ func TestNoNative(t *testing.T) {
 		t.Errorf("%v C frames counted", n)
 	}
 	prof.mostly(t, "C is one mark", with("[C]"), func(s *sample) bool {
-		return s.stack[0] == "[C]" && s.stack[1] == "runtime.cgocall" && ofWorker(s)
+		return len(s.stack) > 1 && s.stack[0] == "[C]" && s.stack[1] == "runtime.cgocall" && ofWorker(s)
 	})
 	prof.mostly(t, "Go from C", with(cgoPkg+"goSpin"), func(s *sample) bool {
 		return !s.has("c_callback") && s.inOrder("runtime.cgocallback", cgoPkg+"_Cfunc_c_callback", cgoPkg+"worker")
