@@ -54,8 +54,8 @@ struct perf_options {
 	/*
 	 * Both run in the readers, of which there are several, with c->regs filled and under the rules of
 	 * capture_hook. c->views[0], if there is one, is its stack as the sample has it, from SP on: cut where a
-	 * page is not there. Its bytes are the sample's; c->bytes has room for all of them, at its begin. `held`: the thread stands still, as in a stop. `late`: it may have gone on.
-	 * rq->t_tick is the sample's time.
+	 * page is not there. Its bytes are the sample's; c->bytes has room for all of them, at its begin. `held`:
+	 * the thread stands still, as in a stop. `late`: it may have gone on. rq->t_tick is the sample's time.
 	 */
 	capture_hook *held, *late;
 	void *ctx;
