@@ -15,10 +15,10 @@ enum {
 	BUSY_LOOKS = 100,	/* the same of one that parks so often that the counter may come round */
 	BUSY_PARKS = 64,	/* between two looks */
 	/*
-	 * One in so many believed fingerprints is checked against the stack: each goroutine every 2.5 s. Twice as many
+	 * One in so many believed fingerprints is checked against the stack: each goroutine every 5 s. Twice as many
 	 * of 10,000 would cost a percent of a core.
 	 */
-	AUDIT_SHARE = 256,
+	AUDIT_SHARE = 512,
 	FOREVER_HOT = 127,	/* an audit found it changed: never believed again */
 };
 

@@ -346,12 +346,15 @@ static struct error *push_retry(struct stack_reader *sr, const struct stack_job 
 	return err;
 }
 
+static bool tried_again(const struct stack_result *res)
+{
+	return res->outcome == STACK_MOVED && !res->retried;
+}
+
 /* One result goes to the caller, or the goroutine is tried once more. */
 static struct error *hand_out(struct stack_reader *sr, const struct run *run, const struct stack_result *res)
 {
-	if (res->outcome == STACK_MOVED && !res->retried)
-		return push_retry(sr, res->job);
-	return run->done(run->ctx, res);
+	return tried_again(res) ? push_retry(sr, res->job) : run->done(run->ctx, res);
 }
 
 /* After an exec the same addresses are another program's: nothing that was read counts. */
@@ -389,10 +392,11 @@ static struct error *flush(struct stack_reader *sr, const struct run *run)
 					    .t_before = p->job->look.t_before, .t_after = after };
 
 		judge(sr, r, p, &res);
-		/* What was read between two headers that hold was read of this program. */
-		if (res.outcome != STACK_READ && !alive)
+		/* What was read between two headers that hold was read of this program; nothing is said of the others yet. */
+		if (res.outcome != STACK_READ && !tried_again(&res) && !alive) {
 			err = still_there(r);
-		alive |= res.outcome != STACK_READ;
+			alive = true;
+		}
 		if (!err)
 			err = hand_out(sr, run, &res);
 	}

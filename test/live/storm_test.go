@@ -138,7 +138,7 @@ func (s *storms) add(r *recording, p *profile) {
 	}
 }
 
-// missed estimates how many looks took a goroutine for unchanged that had run: one believed look in 256 is audited.
+// missed estimates how many looks took a goroutine for unchanged that had run: one believed look in 512 is audited.
 func (s *storms) missed() (n, percent float64) {
 	if s.audits > 0 {
 		n = s.misses * (s.unchanged + s.audits) / s.audits

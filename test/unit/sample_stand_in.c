@@ -281,7 +281,7 @@ static void assert_read(struct scene *x, int ticks, uint64_t changed)
 	looks = (uint64_t)ticks * x->s.gs.n;
 	assert_int_equal(w->health[HEALTH_STACKS] + w->health[HEALTH_G_MOVING], w->health[HEALTH_AUDITED] + changed);
 	assert_int_equal(w->health[HEALTH_G_UNCHANGED] + w->health[HEALTH_AUDITED] + changed, looks);
-	assert_in_range(w->health[HEALTH_AUDITED], 0, looks / 256 * 2 + 4);
+	assert_in_range(w->health[HEALTH_AUDITED], 0, looks / 512 * 2 + 4);
 	assert_int_equal(w->health[HEALTH_AUDIT_MISMATCH], 0);
 	window_free(w);
 }
