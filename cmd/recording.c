@@ -78,7 +78,8 @@ static bool was_stopped(const struct recording *r, uint64_t since)
 {
 	uint64_t t = now(r);
 
-	return since && since < t &&
+	/* Asked several times per tick: the rest only when it may matter. */
+	return since && since < t && t - since > STALLED_NS &&
 	       recording_was_stopped(t - since, profile_window_age(r->profile, t),
 				     r->continued || signals_continued());
 }

@@ -180,7 +180,7 @@ struct choice {
 	const struct sentry_view *view;
 	const struct export_options *o;
 	struct sentry_threads *t;
-	uint32_t *order;	/* places of tracks by key and time */
+	const uint32_t *order;	/* places of tracks by key and time; NULL: as they stand, no key has two */
 	uint32_t n;
 	uint64_t pinned;	/* key; 0: none */
 	struct window_room room;
@@ -199,27 +199,31 @@ static int by_key_and_time(const void *va, const void *vb, void *ctx)
 	return (a > b) - (a < b);
 }
 
-/* Of those that have intervals. */
-static uint32_t *ordered_tracks(const struct window *w, uint32_t *ret)
+/* Of those that have intervals. Seldom wanted: for a million it takes eight megabytes. */
+static struct error *order_tracks(const struct window *w, uint32_t **ret, uint32_t *n)
 {
-	uint32_t *order = calloc((size_t)w->n_tracks + 1, sizeof(*order)), n = 0;
-	bool sorted = true;
-	uint64_t before = 0;
+	uint32_t *order = calloc((size_t)w->n_tracks + 1, sizeof(*order));
 
-	for (uint32_t i = 0; order && i < w->n_places; i++) {
-		uint64_t key = window_track_key(w, i);
+	if (!order)
+		return &err_nomem;
+	*n = 0;
+	for (uint32_t i = 0; i < w->n_places; i++)
+		if (window_track_key(w, i))
+			order[(*n)++] = i;
+	qsort_r(order, *n, sizeof(*order), by_key_and_time, (void *)(uintptr_t)w);
+	*ret = order;
+	return NULL;
+}
 
-		if (!key)
-			continue;
-		order[n++] = i;
-		sorted = sorted && before < key;
-		before = key;
-	}
-	/* As it is where goroutines are found in the order in which they were made and none is gone. */
-	if (order && !sorted)
-		qsort_r(order, n, sizeof(*order), by_key_and_time, (void *)(uintptr_t)w);
-	*ret = n;
-	return order;
+static uint32_t place_at(const struct choice *c, uint32_t i)
+{
+	return c->order ? c->order[i] : i;
+}
+
+/* 0: nothing is there. */
+static uint64_t key_at(const struct choice *c, uint32_t i)
+{
+	return window_track_key(c->view->w, place_at(c, i));
 }
 
 /* That nobody had looked yet says nothing about what a goroutine did. */
@@ -256,20 +260,20 @@ static void add_facts(const struct sentry_view *view, const struct window_track 
 	}
 }
 
-/* The tracks of one key, from order[i]; *next is where the next key's begin. */
+/* The tracks of one key, from the i-th on; *next is where the next key's begin. Without a key: none. */
 static struct error *facts_of(struct choice *c, uint32_t i, struct sentry_facts *f, uint32_t *next)
 {
-	const struct window *w = c->view->w;
 	struct error *err = NULL;
 	struct window_track track;
 
-	*f = (struct sentry_facts){ .key = window_track_key(w, c->order[i]) };
-	for (; i < c->n && !err && window_track_key(w, c->order[i]) == f->key; i++) {
-		err = window_track(w, c->order[i], &c->room, &track);
-		if (!err)
+	*f = (struct sentry_facts){ .key = key_at(c, i) };
+	do {
+		err = f->key ? window_track(c->view->w, place_at(c, i), &c->room, &track) : NULL;
+		if (f->key && !err)
 			add_facts(c->view, &track, f);
-	}
-	f->alone = f->key == c->pinned;
+		i++;
+	} while (i < c->n && !err && key_at(c, i) == f->key);
+	f->alone = f->key && f->key == c->pinned;
 	*next = i;
 	return err;
 }
@@ -288,7 +292,7 @@ static struct error *add_piece(struct choice *c, uint32_t place)
 	return err;
 }
 
-/* A goroutine of its own: all its tracks, from order[i] to order[next]. */
+/* A goroutine of its own: all its tracks, from the i-th to before `next`. */
 static struct error *add_goroutine(struct choice *c, const struct sentry_facts *f, uint32_t i, uint32_t next)
 {
 	struct sentry_thread th = {
@@ -350,7 +354,7 @@ static struct error *cut_goroutine(struct choice *c, const struct sentry_facts *
 	struct error *err = number_of(c->t, &owner, &number);
 
 	for (; i < next && !err; i++) {
-		err = add_piece(c, c->order[i]);
+		err = add_piece(c, place_at(c, i));
 		if (!err)
 			c->t->pieces[c->t->n_pieces - 1].owner = number;
 	}
@@ -365,9 +369,9 @@ static struct error *cut(struct choice *c, const struct sentry_facts *f, uint32_
 	if (c->o->threads == EXPORT_BY_GOROUTINE)
 		return cut_goroutine(c, f, i, next);
 	for (; i < next && !err; i++) {
-		err = window_track(c->view->w, c->order[i], &c->room, &track);
+		err = window_track(c->view->w, place_at(c, i), &c->room, &track);
 		if (!err)
-			err = sentry_lanes_track(c->view, c->o, &track, c->order[i], !f->oncpu, c->t);
+			err = sentry_lanes_track(c->view, c->o, &track, place_at(c, i), !f->oncpu, c->t);
 	}
 	return err;
 }
@@ -428,7 +432,7 @@ static struct error *add_all(struct choice *c)
 
 	for (uint32_t i = 0, next; i < c->n && !err; i = next) {
 		err = facts_of(c, i, &f, &next);
-		c->t->goroutines += f.key < PROFILE_THREAD_KEY;
+		c->t->goroutines += f.key && f.key < PROFILE_THREAD_KEY;
 		if (!err && f.told)
 			err = add_one(c, &f, i, next);
 	}
@@ -451,7 +455,7 @@ static struct error *pieces_of_goroutines(struct choice *c)
 		if (th->kind != SENTRY_GOROUTINE)
 			continue;
 		for (uint32_t k = 0; k < th->n && !err; k++)
-			err = add_piece(c, c->order[th->first + k]);
+			err = add_piece(c, place_at(c, th->first + k));
 		th->first = first;
 	}
 	return err;
@@ -483,16 +487,17 @@ static uint64_t pinned_key(const struct export_options *o)
 struct error *sentry_threads_choose(const struct sentry_view *view, const struct export_options *o,
 				    struct sentry_threads *ret)
 {
-	uint32_t n;
-	_cleanup_free_ uint32_t *order = ordered_tracks(view->w, &n);
-	struct choice c = { .view = view, .o = o, .t = ret, .order = order, .n = n, .pinned = pinned_key(o) };
-	struct error *err;
+	struct choice c = { .view = view, .o = o, .t = ret, .n = view->w->n_places, .pinned = pinned_key(o) };
+	_cleanup_free_ uint32_t *order = NULL;
+	struct error *err = view->w->keys_repeat ? order_tracks(view->w, &order, &c.n) : NULL;
 
+	c.order = order;
 	*ret = (struct sentry_threads){ .most = o->max_threads };
 	keyset_init(&ret->left_owners);
 	keyset_init(&ret->owners);
 	sentry_groups_init(&ret->groups);
-	err = order ? add_all(&c) : &err_nomem;
+	if (!err)
+		err = add_all(&c);
 	if (!err && !ret->told)
 		err = error_new(ERROR_NOT_FOUND, "no goroutine of this window has two samples");
 	if (!err)

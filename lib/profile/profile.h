@@ -252,6 +252,7 @@ struct window {
 	uint32_t n_ticks;
 	uint32_t n_places;		/* of tracks: window_track */
 	uint32_t n_tracks;		/* that have intervals */
+	bool keys_repeat;		/* else no key has more than one place */
 	struct window_track *tracks;	/* all of them, where they were laid out; else NULL */
 	uint64_t goroutines;		/* that were looked at since the store was made */
 	uint64_t cpu_unseen_ns, cpu_ended_ns;
@@ -271,7 +272,7 @@ struct window_room {
 
 /*
  * What place i < n_places has; n is 0 where it has nothing. Its intervals are borrowed until the room is used
- * again. Tracks of one key have several places, in any order.
+ * again. Tracks of one key have several places, in any order (keys_repeat).
  */
 struct error *window_track(const struct window *w, uint32_t i, struct window_room *room, struct window_track *ret);
 /*

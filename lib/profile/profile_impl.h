@@ -148,6 +148,7 @@ struct tracks {
 	uint32_t n_blocks, cap_blocks, cap_shared;
 	uint32_t n;			/* slots in use or free again */
 	struct mapi by_key;		/* key -> slot; also of tracks that are gone, until the slot is used again */
+	bool repeated;			/* a track that was made in the open window has the key of one before it */
 	struct slots gone;		/* ended in the open window */
 	struct slots free;		/* ended in an earlier one */
 };

@@ -168,6 +168,7 @@ struct error *track_new(struct tracks *ts, uint64_t key, uint64_t base, uint32_t
 		mapi_del(&ts->by_key, t->key);
 	if (t) {
 		*t = (struct track){ .key = key & TRACK_KEY_MOST, .flags = TRACK_GONE | TRACK_LISTED };
+		ts->repeated |= mapi_get(&ts->by_key, t->key) != MAP_NONE;
 		err = mapi_put(&ts->by_key, t->key, slot);
 	} else {
 		err = &err_nomem;

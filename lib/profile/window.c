@@ -90,7 +90,7 @@ static void fill_window(struct profile *p, struct clock_anchor end, struct close
 		.number = w->number, .epoch = p->epoch->number, .start = w->start, .end = end,
 		.ticks = w->ticks, .n_ticks = w->n_ticks, .goroutines = p->goroutines,
 		.cpu_unseen_ns = w->cpu_unseen_ns, .cpu_ended_ns = w->cpu_ended_ns,
-		.profile = &c->names, .n_places = p->tracks.n,
+		.profile = &c->names, .n_places = p->tracks.n, .keys_repeat = p->tracks.repeated,
 	};
 	memcpy(c->window.health, w->health, sizeof(w->health));
 	c->log = w->log;
@@ -112,6 +112,7 @@ static void next_window(struct profile *p, struct clock_anchor end)
 	w->n_ticks = w->cap_ticks = 0;
 	w->cpu_unseen_ns = w->cpu_ended_ns = 0;
 	memset(w->health, 0, sizeof(w->health));
+	p->tracks.repeated = false;
 	p->had_window = true;
 	p->last_end = end;
 }

@@ -1,8 +1,8 @@
 /*
  * gate.c: has anything run in the process since the last tick? If not, every goroutine is where it was,
  * and the tick is over before it has begun. A process that waits costs next to nothing then, however
- * many goroutines it has. Before that all of them must have been looked at since something ran: by two
- * rounds, of which the first may have begun too early.
+ * many goroutines it has. Before that all of them must have been looked at since something ran: by one round
+ * that began when nothing did.
  *
  * No single witness is enough. No thread may be on a CPU now, nor at the last look. The process clock
  * stands still while a thread runs, until the kernel's next scheduler tick: so that must come more often
@@ -13,8 +13,6 @@
  * Upstream: src/runtime/proc.go (pidleput, procresize), runtime2.go (schedt.npidle).
  */
 #include "sample/sampler_impl.h"
-
-enum { ROUNDS = 2 };
 
 void gate_init(struct gate *g, const struct reader *r, uint64_t period)
 {
@@ -40,22 +38,33 @@ static bool all_ps_idle(const struct reader *r)
 	return !err && v[0].done == v[0].len && v[1].done == v[1].len && all && idle == all;
 }
 
-bool gate_is_shut(struct gate *g, const struct reader *r, bool runs)
+bool gate_stood_still(struct gate *g, const struct reader *r)
 {
 	uint64_t before = g->cpu_ns;
-	bool still = g->usable && target_cpu_ns(r->target, &g->cpu_ns) && !runs && g->quiet && g->cpu_ns == before &&
-		     all_ps_idle(r);
 
-	if (!still)
-		g->rounds = 0;
-	return still && g->rounds >= ROUNDS;
+	g->still = g->usable && target_cpu_ns(r->target, &g->cpu_ns) && g->cpu_ns == before;
+	return g->still;
+}
+
+/* The clock was read first: what began to run behind that has moved it by the next tick, or is seen there. */
+bool gate_is_shut(struct gate *g, const struct reader *r, bool runs)
+{
+	bool was_idle = g->idle;
+
+	g->idle = g->usable && !runs && all_ps_idle(r);
+	if (!g->idle || !was_idle || !g->still)
+		g->valid = g->all_seen = false;
+	return g->all_seen;
 }
 
 void gate_note(struct gate *g, const struct gate_tick *t)
 {
-	g->quiet = !t->ran;
+	if (t->ran)
+		g->idle = false;
+	if (t->round_began)
+		g->valid = g->idle;
 	if (t->ran || t->put_off)
-		g->rounds = 0;
-	else if (t->round_ended && g->rounds < ROUNDS)
-		g->rounds++;
+		g->valid = g->all_seen = false;
+	if (t->round_ended && g->valid)
+		g->all_seen = true;
 }

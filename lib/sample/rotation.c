@@ -156,6 +156,7 @@ struct error *rotation_read(struct sampler *s)
 	struct error *err;
 
 	s->rotates = s->gs.n > s->budget.headers;
+	s->round_began = !s->rotates || !s->gs.in_round;
 	err = s->rotates ? read_some(s) : read_all(s);
 	if (!err)
 		err = stand_in_settle(s);

@@ -212,7 +212,7 @@ static struct error *look_at_all(struct sampler *s)
 	struct error *err;
 
 	s->n_jobs = s->n_wanted = s->n_unseen = s->n_read = 0;
-	s->round_ended = s->put_off = s->places_stand = false;
+	s->round_began = s->round_ended = s->put_off = s->places_stand = false;
 	err = s->looks->collect_late(s->looks, see_thread, s);
 	begin = cpu_of_thread();
 	if (!err)
@@ -235,7 +235,7 @@ static struct error *look_at_all(struct sampler *s)
 	return err || !s->looks->follow ? err : s->looks->follow(s->looks);
 }
 
-static struct error *do_tick(struct sampler *s, bool late)
+static struct error *do_tick(struct sampler *s, bool late, bool *gated)
 {
 	struct error *err = profile_tick(s->profile, s->t_tick);
 
@@ -243,14 +243,16 @@ static struct error *do_tick(struct sampler *s, bool late)
 		return err;
 	s->looks->begin(s->looks, s->tick, late);
 	/* A tick that is left out ends while it is urgent: two changes of class are an eighth of what it costs. */
-	if (gate_is_shut(&s->gate, &s->reader, s->looks->ran(s->looks))) {
+	*gated = gate_is_shut(&s->gate, &s->reader, s->looks->ran(s->looks));
+	if (*gated) {
 		profile_health_add(s->profile, HEALTH_TICKS_GATED, 1);
 	} else {
 		timely_leave(&s->timely);
 		err = look_at_all(s);
 		native_settle(s);
 		gate_note(&s->gate, &(struct gate_tick){ .ran = err || s->looks->ran(s->looks),
-							 .round_ended = s->round_ended, .put_off = s->put_off });
+							 .round_began = s->round_began, .round_ended = s->round_ended,
+							 .put_off = s->put_off });
 	}
 	if (!err && threads_due(&s->threads, reader_now(&s->reader))) {
 		timely_leave(&s->timely);
@@ -289,13 +291,13 @@ static bool sleep_to_tick(struct sampler *s)
 }
 
 /* What an error of a tick means: an ended or changed target is no error, a failed tick is counted. */
-static struct error *tick_result(struct sampler *s, struct error *err, enum sampler_event *ret)
+static struct error *tick_result(struct sampler *s, struct error *err, enum target_life life, enum sampler_event *ret)
 {
 	static const enum sampler_event events[] = {
 		[TARGET_ALIVE] = SAMPLER_TICKED, [TARGET_EXECED] = SAMPLER_EXECED, [TARGET_ENDED] = SAMPLER_ENDED,
 	};
 
-	*ret = events[target_life(s->reader.target)];
+	*ret = events[life];
 	if (err == &err_gone && *ret == SAMPLER_TICKED)
 		*ret = SAMPLER_ENDED;
 	if (err && *ret == SAMPLER_TICKED && error_is_fatal(err))
@@ -308,8 +310,9 @@ static struct error *tick_result(struct sampler *s, struct error *err, enum samp
 struct error *sampler_tick(struct sampler *s, enum sampler_event *ret)
 {
 	struct error *err = NULL;
+	enum target_life life;
+	bool late, gated = false;
 	uint64_t now;
-	bool late;
 
 	*ret = SAMPLER_TICKED;
 	if (!sleep_to_tick(s))
@@ -325,9 +328,14 @@ struct error *sampler_tick(struct sampler *s, enum sampler_event *ret)
 	late = s->t_tick - s->deadline > LATE_NS;
 	s->deadline = 0;
 	s->tick++;
-	if (target_life(s->reader.target) == TARGET_ALIVE)
-		err = do_tick(s, late);
-	err = tick_result(s, err, ret);
+	life = gate_stood_still(&s->gate, &s->reader) ? TARGET_ALIVE : target_life(s->reader.target);
+	if (life == TARGET_ALIVE) {
+		err = do_tick(s, late, &gated);
+		/* Nothing was read in a tick that was left out. */
+		if (err || !gated)
+			life = target_life(s->reader.target);
+	}
+	err = tick_result(s, err, life, ret);
 	if (err || *ret != SAMPLER_TICKED)
 		timely_leave(&s->timely);
 	return err;

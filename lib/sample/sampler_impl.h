@@ -22,22 +22,30 @@ struct orphan {
 
 struct gate {
 	bool usable;		/* can its questions be asked of this process? */
-	bool quiet;		/* at the last tick that looked, nothing was on a CPU */
+	bool idle;		/* at the last tick nothing was on a CPU, or had a P */
 	uint64_t cpu_ns;	/* process clock when it was asked last */
-	uint32_t rounds;	/* that looked at all goroutines since something has run */
+	bool still;		/* that was what it was before */
+	bool valid;		/* nothing has run since the round at hand began */
+	bool all_seen;		/* nor since one began that has ended */
 };
 
 /* What a tick that looked has found. */
 struct gate_tick {
 	bool ran;		/* something was on a CPU, or may have been */
+	bool round_began;	/* with its first goroutine */
 	bool round_ended;	/* with it all goroutines have been looked at once more */
 	bool put_off;		/* but not all that had changed */
 };
 
 void gate_init(struct gate *g, const struct reader *r, uint64_t period);
 /*
- * Once per tick, before goroutines are read; `runs`: a thread is on a CPU now, or one is owed. True: nothing
- * has run since all were looked at.
+ * Once per tick, before all else: has no thread come off a CPU since it was asked last? Then the process has not
+ * ended nor become another program: both takes time.
+ */
+bool gate_stood_still(struct gate *g, const struct reader *r);
+/*
+ * Then, before goroutines are read; `runs`: a thread is on a CPU now, or one is owed. True: nothing has run since all
+ * were looked at.
  */
 bool gate_is_shut(struct gate *g, const struct reader *r, bool runs);
 void gate_note(struct gate *g, const struct gate_tick *t);
@@ -116,7 +124,7 @@ struct sampler {
 	uint32_t tick;			/* serial, from 1 */
 	struct budget budget;
 	bool rotates;			/* this tick reads some of the goroutines, not all */
-	bool round_ended, put_off;	/* as struct gate_tick */
+	bool round_began, round_ended, put_off;	/* as struct gate_tick */
 	struct g_list ran, running;	/* seen on a CPU at the last tick and to be asked; at this one */
 	uint32_t alive, alive_seen;	/* goroutines: of the last whole round, so far in this one */
 	uint32_t rounds, round_slots;	/* that have ended; slots read in this one */

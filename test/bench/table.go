@@ -17,8 +17,8 @@ const method = `
 A row N-load is one process (test/bench/crowd): N goroutines parked in a channel receive below 8 to 19 frames
 (15.75 on average), and a load: *cpu* computes on every core, so that none is free and goprof's own CPU comes
 out of the target; *echo* has TCP connections on loopback that bounce 64 bytes, two if nothing else is said,
-which use about one core of two; *idle* does nothing. *threads* makes threads as fast as it can and ends them at
-once.
+which use about one core of two; *idle* does nothing, and is asked nothing while goprof is measured. *threads*
+makes threads as fast as it can and ends them at once.
 
 goprof is attached once per row, as users do it (101 Hz, pprof file and envelope), and measured in two parts:
 

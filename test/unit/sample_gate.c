@@ -1,5 +1,5 @@
 /*
- * sample_gate.c: a tick is left out only when all witnesses say that nothing has run since the last one.
+ * sample_gate.c: a tick is left out only when all witnesses say that nothing has run since all were looked at.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,12 +66,18 @@ static int teardown(void **state)
 	return 0;
 }
 
+static bool is_shut(struct world *w, bool runs)
+{
+	gate_stood_still(&w->gate, &w->reader);
+	return gate_is_shut(&w->gate, &w->reader, runs);
+}
+
 /* One tick: whether it was left out; `ran` is what it finds if it is not. */
 static bool tick(struct world *w, bool ran)
 {
-	const struct gate_tick t = { .ran = ran, .round_ended = true };
+	const struct gate_tick t = { .ran = ran, .round_began = true, .round_ended = true };
 
-	if (gate_is_shut(&w->gate, &w->reader, false))
+	if (is_shut(w, false))
 		return true;
 	gate_note(&w->gate, &t);
 	return false;
@@ -82,7 +88,6 @@ static void settle(struct world *w)
 {
 	gate_init(&w->gate, &w->reader, PERIOD);
 	assert_false(tick(w, false));
-	assert_false(tick(w, false));
 }
 
 static void shut_while_nothing_runs(void **state)
@@ -90,8 +95,7 @@ static void shut_while_nothing_runs(void **state)
 	struct world *w = *state;
 
 	assert_false(tick(w, true));	/* the first one looks */
-	for (int i = 0; i < 2; i++)
-		assert_false(tick(w, false));	/* two rounds more */
+	assert_false(tick(w, false));	/* a round more */
 	for (int i = 0; i < 5; i++)
 		assert_true(tick(w, false));
 }
@@ -103,7 +107,6 @@ static void open_when_the_clock_has_moved(void **state)
 	settle(w);
 	for (uint64_t ns = 1001; ns < 1005; ns++) {
 		target_fake_set_cpu_ns(w->target, ns);
-		assert_false(tick(w, false));
 		assert_false(tick(w, false));
 		assert_true(tick(w, false));
 	}
@@ -135,9 +138,9 @@ static void open_while_something_is_seen(void **state)
 	struct world *w = *state;
 
 	settle(w);
-	assert_true(gate_is_shut(&w->gate, &w->reader, false));
-	assert_false(gate_is_shut(&w->gate, &w->reader, true));
-	assert_false(gate_is_shut(&w->gate, &w->reader, false));	/* all are to be looked at again */
+	assert_true(is_shut(w, false));
+	assert_false(is_shut(w, true));
+	assert_false(is_shut(w, false));	/* all are to be looked at again */
 }
 
 static void open_while_something_was_seen(void **state)
@@ -145,34 +148,69 @@ static void open_while_something_was_seen(void **state)
 	struct world *w = *state;
 
 	settle(w);
-	gate_note(&w->gate, &(struct gate_tick){ .ran = true, .round_ended = true });
+	gate_note(&w->gate, &(struct gate_tick){ .ran = true, .round_began = true, .round_ended = true });
 	assert_false(tick(w, true));
-	for (int i = 0; i < 2; i++)
-		assert_false(tick(w, false));
+	assert_false(tick(w, false));
 	assert_true(tick(w, false));
+}
+
+enum { ROUND = 10 };	/* ticks */
+
+/* A tick of a round that takes some: the i-th. */
+static bool tick_of_round(struct world *w, int i, bool put_off)
+{
+	const struct gate_tick t = { .round_began = i % ROUND == 0, .round_ended = i % ROUND == ROUND - 1,
+				     .put_off = put_off };
+
+	if (is_shut(w, false))
+		return true;
+	gate_note(&w->gate, &t);
+	return false;
 }
 
 /* With rotation a tick looks at some only; and those that were put off were not looked at. */
 static void open_until_all_were_looked_at(void **state)
 {
-	static const struct gate_tick some = { .round_ended = false }, all = { .round_ended = true },
-				      not_all = { .round_ended = true, .put_off = true };
 	struct world *w = *state;
 
-	gate_init(&w->gate, &w->reader, PERIOD);
-	for (int i = 0; i < 20; i++) {
-		assert_false(gate_is_shut(&w->gate, &w->reader, false));
-		gate_note(&w->gate, i % 10 == 9 ? &not_all : &some);
+	for (int put_off_at = 0; put_off_at < ROUND; put_off_at++) {
+		gate_init(&w->gate, &w->reader, PERIOD);
+		for (int i = 0; i < 2 * ROUND; i++)
+			assert_false(tick_of_round(w, i, i == put_off_at));
+		assert_true(tick_of_round(w, 2 * ROUND, false));
 	}
-	for (int i = 0; i < 20; i++) {
-		assert_false(gate_is_shut(&w->gate, &w->reader, false));
-		gate_note(&w->gate, i % 10 == 9 ? &all : &some);
+}
+
+/* What it has looked at before may have run since. */
+static void a_round_that_something_ran_in_does_not_count(void **state)
+{
+	struct world *w = *state;
+	uint64_t ns = 2000;
+
+	for (int ran_at = 0; ran_at < ROUND; ran_at++) {
+		int needed = ran_at ? 2 * ROUND : ROUND;	/* found at the first tick: all is looked at afterwards */
+
+		gate_init(&w->gate, &w->reader, PERIOD);
+		for (int i = 0; i < needed; i++) {
+			if (i == ran_at)
+				target_fake_set_cpu_ns(w->target, ns++);
+			assert_false(tick_of_round(w, i, false));
+		}
+		assert_true(tick_of_round(w, needed, false));
 	}
-	assert_true(gate_is_shut(&w->gate, &w->reader, false));
-	target_fake_set_cpu_ns(w->target, 2000);
-	assert_false(gate_is_shut(&w->gate, &w->reader, false));
-	gate_note(&w->gate, &all);
-	assert_false(gate_is_shut(&w->gate, &w->reader, false));
+}
+
+/* It may have run on while a P was looked at for the first time: only the next clock shows. */
+static void what_begins_behind_the_first_look_is_seen(void **state)
+{
+	struct world *w = *state;
+
+	settle(w);
+	put_idle(w, PS - 1);
+	assert_false(tick(w, false));
+	put_idle(w, PS);
+	assert_false(tick(w, false));	/* that round did not count */
+	assert_true(tick(w, false));
 }
 
 static void never_shut_without_its_witnesses(void **state)
@@ -232,6 +270,8 @@ int main(void)
 		T(open_while_something_is_seen),
 		T(open_while_something_was_seen),
 		T(open_until_all_were_looked_at),
+		T(a_round_that_something_ran_in_does_not_count),
+		T(what_begins_behind_the_first_look_is_seen),
 		T(never_shut_without_its_witnesses),
 		T(open_when_nothing_can_be_read),
 	};

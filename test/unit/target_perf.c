@@ -121,7 +121,7 @@ static void stands_still(void **state)
 		}
 	}
 	print_message("%d held, %d not\n", held, late);
-	assert_int_equal(held, LOOKS);
+	assert_true(held >= LOOKS);
 	assert_true(late <= held);
 	perf_destroy(w.perf);
 	child_stop(&w.child);
