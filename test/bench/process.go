@@ -116,6 +116,16 @@ func memoryAvailable() float64 {
 
 func machineName() string {
 	gib := memoryKB("MemTotal")
-	return fmt.Sprintf("%d cores, %s, %.0f GiB, Linux %s", runtime.NumCPU(), cpuModel(), gib/(1<<20),
-		readFile("/proc/sys/kernel/osrelease"))
+	return fmt.Sprintf("%d cores, %s, %.0f GiB, Linux %s, huge pages %s", runtime.NumCPU(), cpuModel(), gib/(1<<20),
+		readFile("/proc/sys/kernel/osrelease"), hugePages())
+}
+
+// hugePages is who gets them without asking: always, madvise (nobody), never. A Go heap does not ask.
+func hugePages() string {
+	_, rest, _ := strings.Cut(readFile("/sys/kernel/mm/transparent_hugepage/enabled"), "[")
+	word, _, found := strings.Cut(rest, "]")
+	if !found {
+		return "unknown"
+	}
+	return word
 }

@@ -40,6 +40,8 @@ takes (its CPU time from going on until the files are there) once per 29.5 s, as
 seen at the end of a window and while files are written. Samples are ticks done per second. Each stretch begins
 with such a write, in which no tick is done: samples and ticks in time are those of the rest of it, less the
 share that a write has of 29.5 s. Coverage is ticks with something to read per whole pass over all goroutines.
+*Huge pages* is what the kernel does for heaps that do not ask (/sys/kernel/mm/transparent_hugepage/enabled): with
+"always" (the default of Debian and Red Hat) reading all goroutines costs a quarter less than with "madvise" (Ubuntu).
 Held is from goprof's wake-up to the release of a thread, by its own clock, within 3 %: median over the
 stretches. Start-up is from the start of the command to main.main, as the target says it, with ` + "`goprof run`" + ` in
 front and without, in turn, 11 times each. RSS growth is that of the target while goprof is attached.
