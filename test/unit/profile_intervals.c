@@ -125,6 +125,7 @@ static void vanishing_leaves_a_gap(void **state)
 	world_pass(&w, TICK);
 	win = close_now(&w);
 	assert_int_equal(win->n_tracks, 1);	/* the same facts: the same track */
+	assert_false(win->keys_repeat);
 	t = track_of(win, 7);
 	assert_int_equal(t->n, 2);
 	assert_int_equal(t->v[0].t_end, gone);
@@ -155,6 +156,7 @@ static void a_reused_key_is_another_track(void **state)
 	world_pass(&w, TICK);
 	win = close_now(&w);
 	assert_int_equal(win->n_tracks, 2);
+	assert_true(win->keys_repeat);
 	for (uint32_t i = 0; i < 2; i++) {
 		const char *entry = profile_string_get(w.p, win->tracks[i].info.entry);
 
@@ -170,6 +172,7 @@ static void a_reused_key_is_another_track(void **state)
 	world_pass(&w, TICK);
 	win = close_now(&w);
 	assert_int_equal(win->n_tracks, 1);
+	assert_false(win->keys_repeat);
 	assert_string_equal(profile_string_get(w.p, win->tracks[0].info.entry), "main.other");
 	window_free(win);
 	world_deinit(&w);

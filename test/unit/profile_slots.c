@@ -147,8 +147,17 @@ static bool same_track(const struct window *w, const struct window_track *a, con
 	return true;
 }
 
+/* Who does not hear that keys repeat takes each place for a goroutine of its own. */
+static void check_keys(const struct window *w)
+{
+	for (uint32_t i = 0; i < w->n_tracks && !w->keys_repeat; i++)
+		for (uint32_t k = 0; k < i; k++)
+			assert_true(w->tracks[i].info.key != w->tracks[k].info.key);
+}
+
 static void compare(const struct window *w, struct model *m)
 {
+	check_keys(w);
 	assert_int_equal(w->n_tracks, model_finish(m, w->end.mono));
 	for (uint32_t i = 0; i < w->n_tracks; i++) {
 		uint32_t k = 0;
